@@ -1,0 +1,1 @@
+"""evenshard: tables of links and archives of text into verified, training-ready chunk data sets."""

@@ -1,0 +1,1 @@
+"""One outside system per module; each translates its errors and decides nothing."""

@@ -1,0 +1,193 @@
+"""Every error that evenshard raises, as one tree.
+
+EvenshardError
+├── UsageError (ValueError)            what the caller asked for cannot be done as asked: exit code 2
+│   ├── OptionError                    one option has a wrong value
+│   ├── ColumnError                    wanted columns are not in the table
+│   ├── BadSourcesError                source files that are missing, broken or of another shape, all at once
+│   └── DestinationError               the destination holds something else, or another plan's work
+├── SliceError (RuntimeError)          one slice could not be finished
+│   ├── SliceReadError                 its rows could not be read from the file
+│   ├── SourceChangedError             the file is not the one that was planned
+│   ├── TransformError                 the transform broke its contract or raised
+│   └── WorkerDiedError                the worker process died at it
+├── VerificationError (RuntimeError)   plan, receipts, chunks, manifest and index do not agree
+├── TooManyFailuresError (RuntimeError) more rows failed than the run allows
+├── UnfinishedError (RuntimeError)     slices without a receipt when the run had no more tries
+├── ChunkFormatError (ValueError)      bytes that are not a chunk, or samples that fit in none
+└── StoreError (OSError)               the store refused
+    ├── ObjectExistsError              create-if-absent met an object
+    └── ObjectMissingError             no such object
+
+Facts are attributes, so that callers need not parse messages; each error survives pickling, since
+some are raised in a worker process and read in the flow.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class EvenshardError(Exception):
+    """Root of all errors that evenshard raises on purpose."""
+
+
+class UsageError(EvenshardError, ValueError):
+    """What the caller asked for cannot be done as asked."""
+
+
+class OptionError(UsageError):
+    """One option has a wrong value.
+
+    Args:
+        option: the option's name as the caller knows it.
+        problem: what is wrong and what to do, a sentence without a full stop.
+    """
+
+    def __init__(self, option: str, problem: str) -> None:
+        """Keep the option's name beside the message."""
+        super().__init__(option, problem)
+        self.option = option
+        self.problem = problem
+
+    def __str__(self) -> str:
+        """Name the option first."""
+        return f"{self.option}: {self.problem}"
+
+
+class ColumnError(UsageError):
+    """Wanted columns are not in the table, or are of a type that no sample can hold."""
+
+
+class BadSourcesError(UsageError):
+    """Source files that cannot be used, all of them at once.
+
+    Args:
+        problems: (file, reason) pairs in source order.
+    """
+
+    def __init__(self, problems: Sequence[tuple[str, str]]) -> None:
+        """Keep the pairs."""
+        super().__init__(tuple(problems))
+        self.problems = tuple(problems)
+
+    def __str__(self) -> str:
+        """List every file with its reason on one line."""
+        listed = "; ".join(f"{path}: {reason}" for path, reason in self.problems)
+        count = len(self.problems)
+        return f"{count} source file{'s' if count != 1 else ''} cannot be used: {listed}"
+
+
+class DestinationError(UsageError):
+    """The destination holds something else, or another plan's unfinished work."""
+
+
+class SliceError(EvenshardError, RuntimeError):
+    """One slice could not be finished.
+
+    Args:
+        slice_index: position of the slice in the plan.
+        problem: what happened, naming file and rows where known.
+    """
+
+    def __init__(self, slice_index: int, problem: str) -> None:
+        """Keep the slice's position."""
+        super().__init__(slice_index, problem)
+        self.slice_index = slice_index
+        self.problem = problem
+
+    def __str__(self) -> str:
+        """Name the slice first."""
+        return f"slice {self.slice_index}: {self.problem}"
+
+
+class SliceReadError(SliceError):
+    """The rows of a slice could not be read from their file."""
+
+
+class SourceChangedError(SliceError):
+    """A source file is not the one that was planned: another size or version."""
+
+
+class TransformError(SliceError):
+    """The transform raised, or yielded what no sample can be made of."""
+
+
+class WorkerDiedError(SliceError):
+    """The worker process died at this slice."""
+
+
+class VerificationError(EvenshardError, RuntimeError):
+    """Plan, receipts, chunks, manifest and index do not agree.
+
+    Args:
+        problems: one sentence each, naming slice and chunk.
+    """
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        """Keep the sentences."""
+        super().__init__(tuple(problems))
+        self.problems = tuple(problems)
+
+    def __str__(self) -> str:
+        """Print the first few problems and how many there are."""
+        shown = "; ".join(self.problems[:5])
+        more = f"; and {len(self.problems) - 5} more" if len(self.problems) > 5 else ""
+        return f"{len(self.problems)} found: {shown}{more}"
+
+
+class TooManyFailuresError(EvenshardError, RuntimeError):
+    """More rows failed than `max_failure_rate` allows."""
+
+
+class UnfinishedError(EvenshardError, RuntimeError):
+    """Slices had no receipt when the run had no more tries.
+
+    Args:
+        problems: (slice index, last error) pairs in slice order.
+    """
+
+    def __init__(self, problems: Sequence[tuple[int, str]]) -> None:
+        """Keep the pairs."""
+        super().__init__(tuple(problems))
+        self.problems = tuple(problems)
+
+    def __str__(self) -> str:
+        """Name the slices with their last error."""
+        shown = "; ".join(f"slice {index}: {problem}" for index, problem in self.problems[:5])
+        more = f"; and {len(self.problems) - 5} more" if len(self.problems) > 5 else ""
+        return f"{len(self.problems)} slices are not finished: {shown}{more}"
+
+
+class ChunkFormatError(EvenshardError, ValueError):
+    """Bytes that are not a chunk, or samples that fit in none."""
+
+
+class StoreError(EvenshardError, OSError):
+    """The store refused to read or write an object.
+
+    Args:
+        name: the object's name inside the data set folder.
+        problem: what the store said.
+    """
+
+    def __init__(self, name: str, problem: str) -> None:
+        """Keep the object's name."""
+        super().__init__(name, problem)
+        self.name = name
+        self.problem = problem
+
+    def __str__(self) -> str:
+        """Name the object first."""
+        return f"{self.name}: {self.problem}"
+
+
+class ObjectExistsError(StoreError):
+    """Create-if-absent met an object of that name."""
+
+
+class ObjectMissingError(StoreError):
+    """There is no object of that name."""

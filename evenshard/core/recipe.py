@@ -1,0 +1,178 @@
+"""The recipe: every setting, beside the sources and the world, that changes the bytes of the output."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from evenshard.core.errors import OptionError
+
+MAX_CHUNK_BYTES: Final = 2**32 - 1
+"""Offsets inside a chunk are unsigned 32 bit, and readers do not guard against their overflow."""
+
+
+class Kind(StrEnum):
+    """Type of one field of a sample; the values are the leaf ids of litdata's index.
+
+    None has a stated meaning for each: see `NONE_VALUES`.
+    """
+
+    BYTES = "bytes"
+    STR = "str"
+    INT = "int"
+    FLOAT = "float"
+    BOOL = "bool"
+    PIL = "pil"
+
+
+NONE_VALUES: Final[dict[Kind, bytes | str | int | float]] = {
+    Kind.BYTES: b"",
+    Kind.STR: "",
+    Kind.INT: -(2**63),
+    Kind.FLOAT: float("nan"),
+    Kind.BOOL: False,
+    Kind.PIL: b"",
+}
+"""What is stored for a missing value: empty, not-a-number, or the smallest 64-bit integer, since a
+zero could be a real label. A reader of a missing `pil` value gets no picture: transforms leave such rows out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One named, typed field of a sample."""
+
+    name: str
+    kind: Kind
+
+
+class Container(StrEnum):
+    """Shape of a sample as its reader gets it."""
+
+    DICT = "dict"
+    LIST = "list"
+    TUPLE = "tuple"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleSchema:
+    """Fields of every sample of a data set, in order. Names matter for dicts only."""
+
+    container: Container
+    fields: tuple[Field, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse what no reader could tell apart."""
+        names = [each.name for each in self.fields]
+        if not names:
+            raise OptionError("columns", "a sample needs at least one field")
+        doubles = sorted({name for name in names if names.count(name) > 1})
+        if doubles:
+            raise OptionError("columns", f"two fields of a sample would be called {doubles[0]!r}; leave one out")
+
+
+class Resize(StrEnum):
+    """How a picture comes to its size."""
+
+    SQUASH = "squash"
+    """To size x size, without regard to its shape, as the first users of this job do."""
+    CROP = "crop"
+    """Short side to size, then the middle square."""
+    PAD = "pad"
+    """Long side to size, then filled up to a square with the background colour."""
+    KEEP = "keep"
+    """Long side to size, shape kept; smaller pictures are left as they are."""
+    NONE = "none"
+    """Left at its own size."""
+
+
+class Encode(StrEnum):
+    """File format that pictures are stored in."""
+
+    JPEG = "jpeg"
+    WEBP = "webp"
+    PNG = "png"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageOptions:
+    """What is done to every picture.
+
+    Args:
+        size_px: length of the side that `resize` speaks of, 1 to 16,384.
+        resize: how the picture comes to its size.
+        encode: file format that it is stored in.
+        quality: 1 to 100; for PNG it is of no effect.
+        background: red, green, blue that transparent parts are laid on, and that `pad` fills with.
+        max_pixels: pictures whose header declares more are refused before decoding.
+        max_body_bytes: answers longer than this are cut off and refused, before and after decompression.
+    """
+
+    size_px: int = 224
+    resize: Resize = Resize.SQUASH
+    encode: Encode = Encode.JPEG
+    quality: int = 90
+    background: tuple[int, int, int] = (255, 255, 255)
+    max_pixels: int = 89_478_485  # Pillow's own warning limit: a quarter GiB of RGB
+    max_body_bytes: int = 32_000_000
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        _check_range("image_size", self.size_px, 1, 16_384)
+        _check_range("quality", self.quality, 1, 100)
+        _check_range("max_pixels", self.max_pixels, 1, 2**31)
+        _check_range("max_body_bytes", self.max_body_bytes, 1, 2**31)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column that is read from the table, under its one target type.
+
+    Args:
+        name: exact name in the files.
+        kind: what all files' types of it are cast to.
+        required: whether a file without it is refused; else its values are None there.
+    """
+
+    name: str
+    kind: Kind
+    required: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """Every setting that changes the output.
+
+    Args:
+        columns: what is read of each row, in order.
+        transform: `images`, `rows`, or `package.module:callable`.
+        transform_version: hash of the callable's source text; empty for the built-in ones.
+        schema: declared shape of a sample, or None where a callable declares none.
+        url_column: column of links, for `images`.
+        image: what is done to pictures, for `images` and for callables that ask.
+        chunk_bytes: samples are added to a chunk until the next would pass this, 1 to 2^32 - 1.
+        file_format: name of the output format.
+    """
+
+    columns: tuple[Column, ...]
+    transform: str = "images"
+    transform_version: str = ""
+    schema: SampleSchema | None = None
+    url_column: str | None = None
+    image: ImageOptions = field(default_factory=ImageOptions)
+    chunk_bytes: int = 64_000_000
+    file_format: str = "litdata"
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        _check_range("chunk_bytes", self.chunk_bytes, 1, MAX_CHUNK_BYTES)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the columns, in order."""
+        return tuple(column.name for column in self.columns)
+
+
+def _check_range(option: str, value: int, low: int, high: int) -> None:
+    if not low <= value <= high:
+        raise OptionError(option, f"{value} is out of range; it must be from {low} to {high}")
