@@ -1,0 +1,49 @@
+"""Names of all objects in a data set folder, and what they tell.
+
+A chunk's name carries generation, slice, number inside the slice and a short content hash, so that
+two attempts at one slice never overwrite each other: the receipt decides which one counts.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+INDEX: Final = "index.json"
+MANIFEST: Final = "manifest.json"
+STATE: Final = ".evenshard/"
+PLANS: Final = STATE + "plans/"
+RECEIPTS: Final = STATE + "receipts/"
+OUTCOMES: Final = STATE + "outcomes/"
+GENERATIONS: Final = STATE + "generations/"
+HASH_DIGITS: Final = 12
+"""48 bits of SHA-256 in a name: enough to tell attempts apart; checksums in receipts are whole."""
+
+
+def chunk_name(*, generation: int, slice_index: int, number: int, sha256: str) -> str:
+    """Name a chunk: flat, as readers want it, and ascending in row order."""
+    return f"chunk-g{generation:04d}-s{slice_index:06d}-{number:03d}-{sha256[:HASH_DIGITS]}.bin"
+
+
+def outcomes_name(*, generation: int, slice_index: int, sha256: str) -> str:
+    """Name the outcomes part of a slice."""
+    return f"{OUTCOMES}g{generation:04d}-s{slice_index:06d}-{sha256[:HASH_DIGITS]}.parquet"
+
+
+def receipts_prefix(generation: int) -> str:
+    """Name the folder of one generation's receipts."""
+    return f"{RECEIPTS}g{generation:04d}/"
+
+
+def receipt_name(*, generation: int, slice_index: int) -> str:
+    """Name the receipt of a slice: one name per slice, so that only one attempt can win it."""
+    return f"{receipts_prefix(generation)}s{slice_index:06d}.json"
+
+
+def plan_name(*, generation: int, fingerprint: str) -> str:
+    """Name the stored plan of a generation."""
+    return f"{PLANS}g{generation:04d}-{fingerprint[:HASH_DIGITS]}.json"
+
+
+def generation_name(generation: int) -> str:
+    """Name the kept manifest of a generation."""
+    return f"{GENERATIONS}g{generation:04d}.json"

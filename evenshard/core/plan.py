@@ -1,0 +1,215 @@
+"""The plan: which rows of which files each rank gets, cut into slices. Ranges only, never lists of rows.
+
+A plan stores its sources and its world; shards, slices and pieces follow from them by arithmetic. So
+10^9 rows in 500,000 slices weigh no more than the names of their files.
+
+Example:
+    10 rows over 1 node x 3 workers, at most 2 rows per slice: ranks get rows [0, 3), [3, 6), [6, 10),
+    which are cut into slices [0, 1) [1, 3) | [3, 4) [4, 6) | [6, 8) [8, 10).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final
+
+from evenshard.core.errors import OptionError
+from evenshard.core.recipe import Recipe
+from evenshard.core.text import to_json
+from evenshard.core.world import Remainder, World
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_LOTS: Final = 300
+"""A mapped task costs the orchestrator about 10 ms and 20 kB, whatever it does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One file of the table, as it was when planned.
+
+    Args:
+        path: where it is, absolute.
+        num_rows: rows in it, from its footer.
+        num_bytes: its size.
+        version: changes when the content does: modification time in ns for local files.
+    """
+
+    path: str
+    num_rows: int
+    num_bytes: int
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """Half-open row range [start, stop) inside one source file."""
+
+    source: Source
+    start: int
+    stop: int
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the piece."""
+        return self.stop - self.start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """Half-open range [start, stop) of global row numbers inside the shard of one rank.
+
+    Args:
+        index: position in the plan; slices in this order give the table back in row order.
+        rank: whose shard it belongs to.
+    """
+
+    index: int
+    rank: int
+    start: int
+    stop: int
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the slice."""
+        return self.stop - self.start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lot:
+    """What one mapped task does: the slices [start, stop) of one rank, by their index."""
+
+    index: int
+    rank: int
+    start: int
+    stop: int
+
+    @property
+    def slice_indexes(self) -> range:
+        """Positions of the lot's slices in the plan."""
+        return range(self.start, self.stop)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Sources, world, slices and recipe of one generation of a data set.
+
+    Args:
+        sources: files in stated order; it decides the global row numbers.
+        world: nodes and workers that share the rows.
+        recipe: every other setting that changes the output.
+        rows_per_slice: upper limit of a slice, 1 or more.
+        remainder: what becomes of rows that cannot be shared equally.
+        generation: which published state of the data set this makes, from 1.
+    """
+
+    sources: tuple[Source, ...]
+    world: World
+    recipe: Recipe
+    rows_per_slice: int = 2048
+    remainder: Remainder = Remainder.SPREAD
+    generation: int = 1
+    _row_starts: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    _slice_starts: tuple[int, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Check the ranges and add up what the look-ups need."""
+        if self.rows_per_slice < 1:
+            raise OptionError("rows_per_slice", f"{self.rows_per_slice} is out of range; it must be 1 or more")
+        if self.generation < 1:
+            raise ValueError(f"generation {self.generation} is out of range; it must be 1 or more")
+        rows = accumulate((source.num_rows for source in self.sources), initial=0)
+        object.__setattr__(self, "_row_starts", tuple(rows))
+        counts = (-(-(stop - start) // self.rows_per_slice) for start, stop in map(self.shard, self.ranks))
+        object.__setattr__(self, "_slice_starts", tuple(accumulate(counts, initial=0)))
+
+    @property
+    def ranks(self) -> range:
+        """All ranks."""
+        return range(self.world.world_size)
+
+    @property
+    def num_source_rows(self) -> int:
+        """Rows of all sources."""
+        return self._row_starts[-1]
+
+    @property
+    def num_rows(self) -> int:
+        """Rows that are planned: those of all shards."""
+        return self.shard(self.world.world_size - 1)[1]
+
+    @property
+    def num_slices(self) -> int:
+        """Slices of all shards."""
+        return self._slice_starts[-1]
+
+    def shard(self, rank: int) -> tuple[int, int]:
+        """Give the half-open range of global row numbers of a rank."""
+        return self.world.shard_range(rank, num_rows=self.num_source_rows, remainder=self.remainder)
+
+    def slices_of(self, rank: int) -> range:
+        """Give the indexes of a rank's slices."""
+        return range(self._slice_starts[rank], self._slice_starts[rank + 1])
+
+    def slice_at(self, index: int) -> Slice:
+        """Give one slice. The slices of a rank differ by at most one row."""
+        if not 0 <= index < self.num_slices:
+            raise IndexError(f"slice {index} is out of range [0, {self.num_slices})")
+        rank = bisect_right(self._slice_starts, index) - 1
+        first, stop = self._slice_starts[rank : rank + 2]
+        shard_start, shard_stop = self.shard(rank)
+        num_rows, num_slices, k = shard_stop - shard_start, stop - first, index - first
+        start, end = k * num_rows // num_slices, (k + 1) * num_rows // num_slices
+        return Slice(index=index, rank=rank, start=shard_start + start, stop=shard_start + end)
+
+    def slices(self) -> Iterator[Slice]:
+        """Give all slices in row order."""
+        return map(self.slice_at, range(self.num_slices))
+
+    def pieces(self, start: int, stop: int) -> tuple[Piece, ...]:
+        """Give the file ranges behind global rows [start, stop), in row order; no piece is empty."""
+        found: list[Piece] = []
+        index = bisect_right(self._row_starts, start) - 1
+        while start < stop:
+            first, end = self._row_starts[index], min(stop, self._row_starts[index + 1])
+            if end > start:
+                found.append(Piece(source=self.sources[index], start=start - first, stop=end - first))
+                start = end
+            index += 1
+        return tuple(found)
+
+    @property
+    def dropped(self) -> tuple[Piece, ...]:
+        """Name the rows that `remainder=drop` leaves out: the last ones, fewer than `world_size`."""
+        return self.pieces(self.num_rows, self.num_source_rows)
+
+    def lots(self, indexes: range | tuple[int, ...] | None = None, *, max_lots: int = MAX_LOTS) -> tuple[Lot, ...]:
+        """Group slices into what one mapped task does: consecutive slices of one rank.
+
+        Args:
+            indexes: slices to do, ascending; all by default.
+            max_lots: tasks wanted at most; there may be up to one more for each rank and each gap.
+        """
+        wanted = range(self.num_slices) if indexes is None else indexes
+        size = max(1, -(-len(wanted) // max_lots))
+        found: list[Lot] = []
+        for index in wanted:
+            rank = bisect_right(self._slice_starts, index) - 1
+            last = found[-1] if found else None
+            if last and last.stop == index and last.rank == rank and last.stop - last.start < size:
+                found[-1] = Lot(index=last.index, rank=rank, start=last.start, stop=index + 1)
+            else:
+                found.append(Lot(index=len(found), rank=rank, start=index, stop=index + 1))
+        return tuple(found)
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash everything that changes the output, and nothing that does not: 64 hex digits.
+
+        Source: SHA-256 over the plan's own JSON text, whose keys are sorted.
+        """
+        return hashlib.sha256(to_json(self)).hexdigest()
