@@ -25,7 +25,7 @@ some are raised in a worker process and read in the flow.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -191,3 +191,11 @@ class ObjectExistsError(StoreError):
 
 class ObjectMissingError(StoreError):
     """There is no object of that name."""
+
+
+LASTING: Final = (UsageError, SliceReadError, SourceChangedError, TransformError, VerificationError)
+
+
+def may_pass(error: BaseException) -> bool:
+    """Say whether a fresh worker, or a store that has come back, may do what failed with this error."""
+    return not isinstance(error, LASTING)

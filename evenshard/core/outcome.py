@@ -151,11 +151,9 @@ class Outcome:
     position: int | None = None
 
     def __post_init__(self) -> None:
-        """A stored row has a place, any other has a reason."""
+        """A stored row has no reason, any other has one."""
         if (self.status is Status.STORED) != (self.reason is None):
             raise ValueError(f"status {self.status} and reason {self.reason} do not go together")
-        if (self.status is Status.STORED) != (self.position is not None):
-            raise ValueError(f"status {self.status} and position {self.position} do not go together")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

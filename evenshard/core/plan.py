@@ -10,6 +10,7 @@ Example:
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from bisect import bisect_right
 from dataclasses import dataclass, field
@@ -213,3 +214,30 @@ class Plan:
         Source: SHA-256 over the plan's own JSON text, whose keys are sorted.
         """
         return hashlib.sha256(to_json(self)).hexdigest()
+
+
+def differences(old: Plan, new: Plan) -> list[str]:
+    """Say in what two plans differ, each as `name: old -> new`; files by how many are new, gone or changed."""
+    found = [*_source_differences(old, new)]
+    pairs = [(old, new, ("world", "rows_per_slice", "remainder", "generation"))]
+    pairs += [(old.recipe, new.recipe, tuple(each.name for each in dataclasses.fields(Recipe)))]  # type: ignore[list-item]
+    for before, after, names in pairs:
+        for name in names:
+            one, other = getattr(before, name), getattr(after, name)
+            if one != other:
+                found.append(f"{name}: {one} -> {other}")
+    return found
+
+
+def _source_differences(old: Plan, new: Plan) -> Iterator[str]:
+    before, after = ({source.path: source for source in plan.sources} for plan in (old, new))
+    changed = [path for path in before.keys() & after.keys() if before[path] != after[path]]
+    for what, paths in (
+        ("new", after.keys() - before.keys()),
+        ("gone", before.keys() - after.keys()),
+        ("changed", changed),
+    ):
+        if paths:
+            yield f"{len(paths)} source files {what}, such as {min(paths)}"
+    if before == after and old.sources != new.sources:
+        yield "order of the source files"

@@ -148,7 +148,7 @@ class Recipe:
         transform: `images`, `rows`, or `package.module:callable`.
         transform_version: hash of the callable's source text; empty for the built-in ones.
         schema: declared shape of a sample, or None where a callable declares none.
-        url_column: column of links, for `images`.
+        url_column, caption_column: columns of links and captions, for `images`.
         image: what is done to pictures, for `images` and for callables that ask.
         chunk_bytes: samples are added to a chunk until the next would pass this, 1 to 2^32 - 1.
         file_format: name of the output format.
@@ -159,6 +159,7 @@ class Recipe:
     transform_version: str = ""
     schema: SampleSchema | None = None
     url_column: str | None = None
+    caption_column: str | None = None
     image: ImageOptions = field(default_factory=ImageOptions)
     chunk_bytes: int = 64_000_000
     file_format: str = "litdata"

@@ -1,0 +1,213 @@
+"""A slice done: rows read, turned into samples, written as chunks, and signed for with a receipt."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from evenshard.adapters.fetch import FetchOptions
+from evenshard.adapters.litdata import group_samples, hash_parts, pack_chunk
+from evenshard.adapters.outcomes import pack_outcomes
+from evenshard.adapters.parquet import FileChangedError, UnreadableError, read_rows
+from evenshard.core.errors import ObjectExistsError, SliceReadError, SourceChangedError, VerificationError
+from evenshard.core.layout import chunk_name, outcomes_name, receipt_name
+from evenshard.core.outcome import Counts, Outcome, Status
+from evenshard.core.plan import Piece, Slice
+from evenshard.core.receipt import Chunk, OutcomesPart, Receipt
+from evenshard.core.recipe import Recipe, SampleSchema
+from evenshard.core.text import to_json
+from evenshard.verification import find_receipt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import polars as pl
+
+    from evenshard.core.plan import Plan
+    from evenshard.core.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """Where and how a plan is carried out; nothing here changes the output.
+
+    Args:
+        destination: address of the data set folder.
+        fetch: how the web is asked.
+        transform: a pickled callable, where the recipe's name cannot be imported in a worker.
+    """
+
+    destination: str
+    fetch: FetchOptions = field(default_factory=FetchOptions)
+    transform: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceJob:
+    """All that a worker needs to do one slice; small, and independent of the size of the plan.
+
+    Args:
+        settings: where and how.
+        fingerprint, generation, recipe: of the plan.
+        piece: which slice.
+        pieces: its rows' places in the source files.
+    """
+
+    settings: RunSettings
+    fingerprint: str
+    generation: int
+    recipe: Recipe
+    piece: Slice
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampled:
+    """One row after its transform: an encoded sample, or an outcome that says why there is none."""
+
+    outcome: Outcome
+    sample: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Samples:
+    """The rows of a slice after their transform, in row order.
+
+    Args:
+        rows: one for each planned row; stored ones have no place in a chunk yet.
+        schema: asked for after the last row, when it is known.
+    """
+
+    rows: Iterable[Sampled]
+    schema: Callable[[], SampleSchema | None]
+
+
+def make_job(plan: Plan, index: int, settings: RunSettings, *, fingerprint: str) -> SliceJob:
+    """Cut out of a plan what one slice needs; the plan's fingerprint is worked out once for all of them."""
+    piece = plan.slice_at(index)
+    return SliceJob(
+        settings=settings,
+        fingerprint=fingerprint,
+        generation=plan.generation,
+        recipe=plan.recipe,
+        piece=piece,
+        pieces=plan.pieces(piece.start, piece.stop),
+    )
+
+
+def is_finished(store: Store, job: SliceJob) -> Receipt | None:
+    """Give the receipt of a slice that an earlier run finished, if its files are there."""
+    try:
+        receipt = find_receipt(store, generation=job.generation, slice_index=job.piece.index)
+    except VerificationError:  # a damaged receipt signs for nothing; the slice is done again
+        return None
+    if receipt is None or receipt.fingerprint != job.fingerprint:
+        return None
+    files = [*receipt.chunks, receipt.outcomes]
+    return receipt if all(store.size(file.name) == file.num_bytes for file in files) else None
+
+
+def read_slice(job: SliceJob) -> pl.DataFrame:
+    """Read the rows of a slice.
+
+    Raises:
+        SourceChangedError: a file is not the one that was planned.
+        SliceReadError: a file cannot be read; names file and rows.
+    """
+    try:
+        return read_rows(job.pieces, job.recipe.columns)
+    except FileChangedError as error:
+        raise SourceChangedError(job.piece.index, str(error)) from error
+    except UnreadableError as error:
+        raise SliceReadError(job.piece.index, str(error)) from error
+
+
+def store_slice(job: SliceJob, samples: Samples, store: Store, *, started: float) -> Receipt:
+    """Write the chunks of a slice, its outcomes, and last its receipt.
+
+    A second attempt that comes late finds a receipt; then that one counts, and what this one wrote
+    under other names is swept later.
+
+    Args:
+        job: the slice.
+        samples: what its rows gave.
+        store: where to.
+        started: `time.monotonic` when the slice began.
+    """
+    outcomes: list[Outcome] = []
+    chunks = list(_store_chunks(job, samples.rows, store, outcomes))
+    receipt = Receipt(
+        fingerprint=job.fingerprint,
+        generation=job.generation,
+        slice_index=job.piece.index,
+        rank=job.piece.rank,
+        start=job.piece.start,
+        stop=job.piece.stop,
+        counts=Counts.of(outcomes, planned=job.piece.num_rows),
+        chunks=tuple(chunks),
+        outcomes=_store_outcomes(job, outcomes, store),
+        schema=samples.schema(),
+        seconds=round(time.monotonic() - started, 3),
+    )
+    return _sign(job, receipt, store)
+
+
+def _sign(job: SliceJob, receipt: Receipt, store: Store) -> Receipt:
+    name = receipt_name(generation=job.generation, slice_index=job.piece.index)
+    text = [to_json(receipt, indent=1)]
+    try:
+        store.put_new(name, text)
+    except ObjectExistsError:
+        earlier = is_finished(store, job)
+        if earlier is not None:
+            return earlier
+        store.put(name, text)
+    return receipt
+
+
+def _store_chunks(job: SliceJob, rows: Iterable[Sampled], store: Store, outcomes: list[Outcome]) -> Iterator[Chunk]:
+    """Write the samples as chunks; every row's outcome is added to `outcomes`, with its place."""
+    waiting: deque[Outcome] = deque()
+
+    def encoded() -> Iterator[bytes]:
+        for row in rows:
+            waiting.append(row.outcome)
+            if row.sample is not None:
+                yield row.sample
+
+    for number, group in enumerate(group_samples(encoded(), chunk_bytes=job.recipe.chunk_bytes)):
+        parts = pack_chunk(group)
+        num_bytes, sha256 = hash_parts(parts)
+        name = chunk_name(generation=job.generation, slice_index=job.piece.index, number=number, sha256=sha256)
+        store.put(name, parts)
+        _place(waiting, outcomes, chunk=number, num_samples=len(group))
+        yield Chunk(name=name, num_samples=len(group), num_bytes=num_bytes, sha256=sha256)
+    outcomes += waiting
+
+
+def _place(waiting: deque[Outcome], outcomes: list[Outcome], *, chunk: int, num_samples: int) -> None:
+    """Move the outcomes up to the chunk's last sample, and give the stored ones their place."""
+    position = 0
+    while position < num_samples:
+        outcome = waiting.popleft()
+        if outcome.status is Status.STORED:
+            outcome = replace(outcome, chunk=chunk, position=position)
+            position += 1
+        outcomes.append(outcome)
+
+
+def _store_outcomes(job: SliceJob, outcomes: list[Outcome], store: Store) -> OutcomesPart:
+    parts = [pack_outcomes(outcomes)]
+    num_bytes, sha256 = hash_parts(parts)
+    name = outcomes_name(generation=job.generation, slice_index=job.piece.index, sha256=sha256)
+    store.put(name, parts)
+    return OutcomesPart(name=name, num_rows=len(outcomes), num_bytes=num_bytes, sha256=sha256)
+
+
+def row_places(pieces: Iterable[Piece]) -> Iterator[tuple[str, int]]:
+    """Give the identity of each row: its file, and its number in that file."""
+    return chain.from_iterable(((each.source.path, row) for row in range(each.start, each.stop)) for each in pieces)

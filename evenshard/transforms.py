@@ -1,0 +1,182 @@
+"""Transforms: from the rows of a slice to samples.
+
+`images` and `rows` are built in. Any other is a callable that takes a polars DataFrame, the rows of
+one slice in order, and yields samples: dicts, lists or tuples of numbers, texts, bytes, booleans, PIL
+pictures and None. It yields at most one sample per row. A class is called without arguments once in
+each worker and its instance is used from then on, so it may keep a pool or count.
+
+A callable may declare its fields, `fields = {"image": "bytes", "caption": "str"}`; it should if a field
+can be None in a whole slice. Else each slice finds the types from all of its samples.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from PIL import Image
+
+from evenshard.adapters.image import pil_payload
+from evenshard.adapters.litdata import encode_leaf, encode_sample
+from evenshard.core.errors import OptionError
+from evenshard.core.recipe import Container, Field, Kind, SampleSchema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    import polars as pl
+
+IMAGES: Final = "images"
+ROWS: Final = "rows"
+BUILT_IN: Final = (IMAGES, ROWS)
+
+
+def load_transform(name: str) -> Callable[[pl.DataFrame], Iterable[object]]:
+    """Import `package.module:callable`; a class gives a new instance.
+
+    Raises:
+        OptionError: there is no such module or callable.
+    """
+    found = _import(name)
+    made = found() if inspect.isclass(found) else found
+    if not callable(made):
+        raise OptionError("transform", f"{name} is not callable")
+    return made  # type: ignore[no-any-return] - a caller's object; it was just seen to be callable
+
+
+def _import(name: str) -> Any:  # noqa: ANN401 - whatever the module holds
+    module_name, _, attribute = name.partition(":")
+    if not module_name or not attribute:
+        raise OptionError("transform", f"{name!r} is not images, rows, or package.module:callable")
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise OptionError("transform", f"module {module_name!r} cannot be imported: {error}") from error
+    try:
+        return getattr(module, attribute)
+    except AttributeError:
+        raise OptionError("transform", f"module {module_name!r} has no {attribute!r}") from None
+
+
+def transform_version(name: str) -> str:
+    """Hash the source file of a callable, so that a plan notices when its code has changed."""
+    if name in BUILT_IN:
+        return ""
+    file = inspect.getsourcefile(importlib.import_module(_import(name).__module__))
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else ""
+
+
+def declared_schema(name: str) -> SampleSchema | None:
+    """Give the fields that a callable declares, or None."""
+    return schema_of(_import(name))
+
+
+def schema_of(transform: object) -> SampleSchema | None:
+    """Read the `fields` attribute of a callable."""
+    fields = getattr(transform, "fields", None)
+    if fields is None:
+        return None
+    try:
+        declared = tuple(Field(name=name, kind=Kind(kind)) for name, kind in dict(fields).items())
+    except (TypeError, ValueError) as error:
+        kinds = ", ".join(Kind)
+        raise OptionError("transform", f"its fields must map names to one of {kinds}: {error}") from error
+    return SampleSchema(container=Container.DICT, fields=declared)
+
+
+class SampleEncoder:
+    """Turns what a callable yields into encoded samples of one shape.
+
+    Values are packed as they come, since pictures are large; a None waits until its field's type is known.
+
+    Args:
+        schema: declared shape, or None to find it from the samples.
+    """
+
+    def __init__(self, schema: SampleSchema | None) -> None:
+        self._declared = schema
+        self._names = [field.name for field in schema.fields] if schema else None
+        self._container = schema.container if schema else None
+        self._kinds: list[Kind | None] = [field.kind for field in schema.fields] if schema else []
+        self._samples: list[list[bytes | None]] = []
+
+    def add(self, sample: object) -> None:
+        """Take one sample.
+
+        Raises:
+            TypeError, ValueError: it is of another shape or type than those before.
+        """
+        names, values = self._split(sample)
+        if self._names is None:
+            self._names, self._kinds = names, [None] * len(names)
+        if names != self._names:
+            raise ValueError(f"a sample has the fields {names}, those before had {self._names}")
+        self._samples.append([self._pack(index, value) for index, value in enumerate(values)])
+
+    def finish(self) -> tuple[SampleSchema | None, Iterator[bytes]]:
+        """Give the shape, None if there was no sample, and the encoded samples in order."""
+        if self._names is None:
+            return None, iter(())
+        kinds = [kind or Kind.STR for kind in self._kinds]
+        fields = tuple(Field(name=name, kind=kind) for name, kind in zip(self._names, kinds, strict=True))
+        schema = self._declared or SampleSchema(container=self._container or Container.DICT, fields=fields)
+        return schema, (self._join(leaves, kinds) for leaves in self._samples)
+
+    @staticmethod
+    def _join(leaves: list[bytes | None], kinds: list[Kind]) -> bytes:
+        filled = (encode_leaf(kind, None) if leaf is None else leaf for leaf, kind in zip(leaves, kinds, strict=True))
+        return encode_sample(list(filled))
+
+    def _split(self, sample: object) -> tuple[list[str], list[object]]:
+        match sample:
+            case dict():
+                kind, names, values = Container.DICT, [str(name) for name in sample], list(sample.values())
+            case list() | tuple():
+                kind = Container.LIST if isinstance(sample, list) else Container.TUPLE
+                names, values = [str(number) for number in range(len(sample))], list(sample)
+            case _:
+                raise TypeError(f"a sample must be a dict, list or tuple, not {type(sample).__name__}")
+        if self._declared is not None and kind is not Container.DICT and len(values) == len(self._names or ()):
+            return list(self._names or ()), values
+        if self._container not in {None, kind}:
+            raise TypeError(f"a sample is a {kind}, those before were a {self._container}")
+        self._container = kind
+        return names, values
+
+    def _pack(self, index: int, value: object) -> bytes | None:
+        if value is None:
+            return None
+        kind, value = _kind_and_value(value)
+        known = self._kinds[index]
+        if known is Kind.FLOAT and kind is Kind.INT:
+            kind = Kind.FLOAT
+        if known not in {None, kind}:
+            raise TypeError(f"field {(self._names or [])[index]!r} is {kind} here and {known} elsewhere")
+        self._kinds[index] = kind
+        return encode_leaf(kind, value)
+
+
+_KINDS: Final = (
+    (bool, Kind.BOOL),  # before int, which it is a kind of
+    (int, Kind.INT),
+    (float, Kind.FLOAT),
+    (str, Kind.STR),
+    (bytes, Kind.BYTES),
+    (bytearray, Kind.BYTES),
+    (memoryview, Kind.BYTES),
+)
+
+
+def _kind_and_value(value: object) -> tuple[Kind, object]:
+    """Give the field type of a value, and the value as plain Python."""
+    if isinstance(value, Image.Image):
+        return Kind.PIL, pil_payload(value)
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:  # a NumPy scalar
+        value = value.item()
+    for kind, name in _KINDS:
+        if isinstance(value, kind):
+            return name, bytes(value) if name is Kind.BYTES else value  # type: ignore[arg-type, call-overload] - seen to be bytes
+    raise TypeError(f"a value of type {type(value).__name__} cannot be stored; yield bytes, text, numbers or pictures")

@@ -1,0 +1,171 @@
+"""One worker: does slices one after another, and keeps its client, store and transform between them.
+
+Run as `python -m evenshard.worker FD` it is a worker process, told what to do over the inherited socket
+FD by its parent, and gone when the parent is. It never imports the orchestrator, nor the program that
+started it.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Final
+
+from evenshard import transforms
+from evenshard.adapters.fetch import Fetcher
+from evenshard.adapters.local_store import LocalStore
+from evenshard.row_samples import callable_samples, image_samples, plain_samples
+from evenshard.slices import is_finished, read_slice, store_slice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from evenshard.core.outcome import Outcome
+    from evenshard.core.receipt import Receipt
+    from evenshard.slices import Samples, SliceJob
+
+REPORT_SECONDS: Final = 0.2
+"""How often a worker says how far it is; a person sees no more than five changes a second."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Rows that have ended since the last report: `stored`, or the reason of each other one."""
+
+    ended: Counter[str]
+
+
+class SliceWorker:
+    """Does slices; not for several threads at once. Close it at the end."""
+
+    def __init__(self) -> None:
+        self._fetcher: Fetcher | None = None
+        self._transforms: dict[str, Any] = {}
+
+    def run(self, job: SliceJob, report: Callable[[Progress], None]) -> Receipt:
+        """Do one slice, or find that an earlier run has done it.
+
+        Args:
+            job: the slice.
+            report: told how far it is, a few times a second.
+
+        Raises:
+            SliceError: it could not be finished.
+            StoreError: the destination refused.
+        """
+        started, store = time.monotonic(), LocalStore(job.settings.destination)
+        tally = _Tally(report)
+        receipt = is_finished(store, job)
+        if receipt is None:
+            samples = self._samples(job, tally.add)
+            receipt = store_slice(job, samples, store, started=started)
+        else:
+            tally.add_counts(receipt)
+        tally.flush()
+        return receipt
+
+    def close(self) -> None:
+        """End the client's thread and connections."""
+        if self._fetcher is not None:
+            self._fetcher.close()
+            self._fetcher = None
+
+    def _samples(self, job: SliceJob, seen: Callable[[Outcome], None]) -> Samples:
+        frame = read_slice(job)
+        match job.recipe.transform:
+            case transforms.IMAGES:
+                return image_samples(job, frame, self._client(job), seen=seen)
+            case transforms.ROWS:
+                return plain_samples(job, frame, seen=seen)
+            case _:
+                return callable_samples(job, frame, self._transform(job), seen=seen)
+
+    def _client(self, job: SliceJob) -> Fetcher:
+        if self._fetcher is None:
+            self._fetcher = Fetcher(job.settings.fetch)
+        return self._fetcher
+
+    def _transform(self, job: SliceJob) -> Any:  # noqa: ANN401 - a caller's callable
+        name = job.recipe.transform
+        if name not in self._transforms:
+            given = job.settings.transform
+            self._transforms[name] = transforms.load_transform(name) if given is None else pickle.loads(given)  # noqa: S301 - pickled by the parent a moment ago
+        return self._transforms[name]
+
+
+class _Tally:
+    """Counts rows as they end, and reports now and then."""
+
+    def __init__(self, report: Callable[[Progress], None]) -> None:
+        self._report = report
+        self._ended: Counter[str] = Counter()
+        self._due = time.monotonic() + REPORT_SECONDS
+
+    def add(self, outcome: Outcome) -> None:
+        self._ended["stored" if outcome.reason is None else outcome.reason.value] += 1
+        if time.monotonic() >= self._due:
+            self.flush()
+
+    def add_counts(self, receipt: Receipt) -> None:
+        counts = receipt.counts
+        self._ended.update({"stored": counts.stored, **counts.filtered, **counts.failed})
+
+    def flush(self) -> None:
+        self._report(Progress(ended=self._ended))
+        self._ended, self._due = Counter(), time.monotonic() + REPORT_SECONDS
+
+
+def serve(connection: Connection) -> None:
+    """Do the jobs that come over a connection, until the other end closes it.
+
+    Answers are pairs: ("progress", Progress) any number of times, then ("receipt", Receipt) or
+    ("error", exception). A thread of its own reads the connection, so that a worker whose parent has died
+    ends at once, in the middle of a slice; what it had written is not signed for, and does not count.
+    """
+    jobs: SimpleQueue[SliceJob] = SimpleQueue()
+    threading.Thread(target=_receive, args=(connection, jobs), daemon=True).start()
+    worker = SliceWorker()
+    while True:
+        job = jobs.get()
+        try:
+            receipt = worker.run(job, lambda progress: connection.send(("progress", progress)))
+            connection.send(("receipt", receipt))
+        except Exception as error:  # noqa: BLE001 - the other end raises it again
+            connection.send_bytes(_pickled_error(error))
+
+
+def _receive(connection: Connection, jobs: SimpleQueue[SliceJob]) -> None:
+    try:
+        while True:
+            jobs.put(connection.recv())
+    except (EOFError, OSError):
+        os._exit(0)
+
+
+def _pickled_error(error: Exception) -> bytes:
+    try:
+        data = pickle.dumps(("error", error))
+        pickle.loads(data)  # noqa: S301 - made one line above; some errors can be written but not read
+    except Exception:  # noqa: BLE001 - any class can refuse
+        data = pickle.dumps(("error", RuntimeError(f"{type(error).__name__}: {error}")))
+    return data
+
+
+def main() -> None:
+    """Be a worker process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    connection = Connection(int(sys.argv[1]))
+    sys.path[:] = connection.recv()
+    serve(connection)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""The workers of one machine: as many as run at once, in threads or in processes of their own."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from queue import Empty, LifoQueue
+from typing import TYPE_CHECKING, Protocol, Self
+
+from evenshard.adapters.worker_process import WorkerProcess
+from evenshard.core.errors import WorkerDiedError
+from evenshard.worker import SliceWorker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from evenshard.core.receipt import Receipt
+    from evenshard.slices import SliceJob
+    from evenshard.worker import Progress
+
+
+class Worker(Protocol):
+    """What does slices, one at a time."""
+
+    def run(self, job: SliceJob, report: Callable[[Progress], None]) -> Receipt:
+        """Do one slice."""
+
+    def close(self) -> None:
+        """Give everything back."""
+
+
+class ProcessWorker:
+    """A worker that lives in a process of its own; that process dies alone."""
+
+    def __init__(self) -> None:
+        self.process = WorkerProcess()
+
+    def run(self, job: SliceJob, report: Callable[[Progress], None]) -> Receipt:
+        """Do one slice there."""
+        receipt: Receipt = self.process.run(job, slice_index=job.piece.index, report=report)
+        return receipt
+
+    def close(self) -> None:
+        """End the process."""
+        self.process.close()
+
+
+class Workers:
+    """Lends a worker to each thread that asks; a worker that died is not lent again.
+
+    Args:
+        make: makes a worker: `SliceWorker` for threads, `ProcessWorker` for processes.
+    """
+
+    def __init__(self, make: Callable[[], Worker] = SliceWorker) -> None:
+        self._make = make
+        self._idle: LifoQueue[Worker] = LifoQueue()
+
+    def run(self, job: SliceJob, report: Callable[[Progress], None]) -> Receipt:
+        """Do one slice on a worker that is free, or on a new one."""
+        with self._lent() as worker:
+            return worker.run(job, report)
+
+    @contextmanager
+    def _lent(self) -> Iterator[Worker]:
+        try:
+            worker = self._idle.get_nowait()
+        except Empty:
+            worker = self._make()
+        try:
+            yield worker
+        except WorkerDiedError:
+            worker.close()
+            raise
+        except BaseException:
+            self._idle.put(worker)
+            raise
+        self._idle.put(worker)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close all workers; those that are lent are closed by the end of their process."""
+        while True:
+            try:
+                self._idle.get_nowait().close()
+            except Empty:
+                return

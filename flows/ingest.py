@@ -1,0 +1,101 @@
+"""The flow `ingest`: a table of links, or of anything, becomes a verified chunk data set."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prefect import flow, unmapped
+from prefect.logging import get_run_logger
+
+from evenshard.adapters.local_store import LocalStore
+from evenshard.core.errors import may_pass
+from evenshard.core.layout import receipt_name
+from flows.config import IngestOptions, takes
+from flows.progress import LISTENER, Tracker, log_listener
+from flows.runners import engine
+from tasks.lots import LotRunner, run_lot
+from tasks.plan import plan_table
+from tasks.publish import Collected, publish_set
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from evenshard.core.manifest import Manifest
+    from evenshard.core.plan import Plan
+    from evenshard.planning import Request
+    from evenshard.slices import RunSettings
+
+ROUNDS = 2
+"""Slices that are missing after all retries are planned once more, on a fresh engine."""
+
+
+@flow(name="ingest", flow_run_name="ingest-{source}-to-{destination}")
+@takes(IngestOptions)
+def ingest(options: IngestOptions) -> dict[str, Any]:
+    """Turn a table of links into a verified chunk data set: plan, map over slices, publish.
+
+    Returns what was published, as `summary` gives it. It fails, and publishes nothing, when a single
+    slice is missing or anything does not add up.
+    """
+    return summary(run(options.source, options.request(), options.settings(), options))
+
+
+def run(source: str | Sequence[str], request: Request, settings: RunSettings, options: IngestOptions) -> Manifest:
+    """Plan, map and publish; inside a flow run."""
+    plan = plan_table(source, request, settings.destination)
+    last_errors = run_slices(plan, settings, options)
+    return publish_set(Collected(plan, last_errors), settings.destination, options.max_failure_rate)
+
+
+def run_slices(plan: Plan, settings: RunSettings, options: IngestOptions) -> dict[int, str]:
+    """Map over the slices; gives what was last heard of those that failed."""
+    logger = get_run_logger()
+    logger.info("%d rows in %d slices over %d ranks", plan.num_rows, plan.num_slices, plan.world.world_size)
+    tracker = Tracker(plan.num_rows, LISTENER.get() or log_listener(logger))
+    errors: dict[int, str] = {}
+    wanted = tuple(range(plan.num_slices))
+    for _ in range(ROUNDS):
+        if not wanted:
+            break
+        with engine(options.engine_name(), num_workers=options.num_workers()) as (runner, workers):
+            lots = plan.lots(wanted)
+            lot_runner = LotRunner(plan, settings, workers, report=tracker.add)
+            futures = runner.map(run_lot, {"lot": list(lots), "runner": unmapped(lot_runner)})
+            results = [future.result(raise_on_failure=False) for future in futures]
+        failed = [(lot, error) for lot, error in zip(lots, results, strict=True) if isinstance(error, BaseException)]
+        errors = {index: str(error) for lot, error in failed for index in lot.slice_indexes}
+        again = [index for lot, error in failed if may_pass(error) for index in lot.slice_indexes]
+        wanted = _without_receipt(plan, settings.destination, again)
+    return errors
+
+
+def _without_receipt(plan: Plan, destination: str, indexes: list[int]) -> tuple[int, ...]:
+    store = LocalStore(destination)
+    names = ((index, receipt_name(generation=plan.generation, slice_index=index)) for index in indexes)
+    return tuple(index for index, name in names if store.size(name) is None)
+
+
+def summary(manifest: Manifest) -> dict[str, Any]:
+    """Give what was published as plain numbers and names."""
+    counts = manifest.counts
+    return {
+        "generation": manifest.generation,
+        "fingerprint": manifest.fingerprint,
+        "planned": counts.planned,
+        "stored": counts.stored,
+        "filtered": dict(counts.filtered),
+        "failed": dict(counts.failed),
+        "dropped": sum(rows.stop - rows.start for rows in manifest.dropped),
+        "rows_per_rank": list(manifest.rows_per_rank().values()),
+        "slices": len(manifest.slices),
+        "chunks": len(manifest.chunks),
+        "bytes": manifest.num_bytes,
+    }
+
+
+if __name__ == "__main__":
+    import sys
+
+    from flows.cli import main
+
+    main(["ingest", *sys.argv[1:]])

@@ -1,0 +1,104 @@
+"""What a person reads on the terminal: a plan before it is run, and a data set after."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rich.table import Table
+
+from evenshard.core.outcome import HINTS, Reason
+from evenshard.core.recipe import Encode, Resize
+from evenshard.core.sizes import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from evenshard.core.manifest import Manifest
+    from evenshard.core.plan import Plan
+    from evenshard.core.recipe import Recipe
+
+BITS_PER_PIXEL: Final = {Encode.JPEG: 2.0, Encode.WEBP: 1.5, Encode.PNG: 15.0}
+"""What photographs took at 224 px and quality 90, measured; only for the estimate of a plan."""
+MAX_RANKS_SHOWN: Final = 16
+
+
+def show_plan(console: Console, plan: Plan) -> None:
+    """Print what a plan would do."""
+    table = _table()
+    table.add_row("source files", f"{len(plan.sources):,}")
+    table.add_row("rows", f"{plan.num_source_rows:,}")
+    table.add_row("rows planned", f"{plan.num_rows:,}")
+    for piece in plan.dropped:
+        table.add_row("rows dropped", f"{piece.source.path}, rows {piece.start} to {piece.stop - 1}")
+    table.add_row("nodes x workers", f"{plan.world.num_nodes} x {plan.world.workers_per_node}")
+    table.add_row("rows per rank", _spread([stop - start for start, stop in map(plan.shard, plan.ranks)]))
+    table.add_row("slices", f"{plan.num_slices:,} of at most {plan.rows_per_slice:,} rows")
+    table.add_row("fields of a sample", _fields(plan.recipe))
+    table.add_row("requests", f"{plan.num_rows if plan.recipe.url_column else 0:,}, if no link is asked twice")
+    table.add_row("estimated size", _estimate(plan))
+    table.add_row("fingerprint", plan.fingerprint[:12])
+    console.print(table)
+
+
+def show_set(console: Console, manifest: Manifest, *, destination: str, seconds: float | None) -> None:
+    """Print what was published.
+
+    Args:
+        console: where to.
+        manifest: of the data set.
+        destination: as it was given.
+        seconds: how long the run took, for the rate; None leaves it out.
+    """
+    counts, table = manifest.counts, _table()
+    table.add_row("rows planned", f"{counts.planned:,}")
+    table.add_row("stored", f"{counts.stored:,}")
+    for what, reasons in (("filtered", counts.filtered), ("failed", counts.failed)):
+        table.add_row(what, f"{sum(reasons.values()):,}")
+        for reason, number in sorted(reasons.items(), key=lambda item: -item[1]):
+            table.add_row(f"  {reason}", f"{number:,}  {HINTS[Reason(reason)]}")
+    if manifest.dropped:
+        table.add_row("dropped", f"{sum(rows.stop - rows.start for rows in manifest.dropped):,}")
+    table.add_row("rows per rank", _spread(list(manifest.rows_per_rank().values())))
+    table.add_row("chunks", f"{len(manifest.chunks):,}")
+    table.add_row("bytes", f"{manifest.num_bytes:,} ({format_bytes(manifest.num_bytes)})")
+    if seconds is not None:
+        table.add_row("rows/s", f"{counts.planned / max(seconds, 0.001):.1f}")
+    console.print(table)
+    if not counts.stored:
+        console.print("evenshard: the data set holds no sample")
+    console.print(
+        f"evenshard: generation {manifest.generation} in {destination} is whole: {counts.planned:,} rows = "
+        f"{counts.stored:,} stored + {counts.num_filtered:,} filtered + {counts.num_failed:,} failed"
+    )
+
+
+def _table() -> Table:
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    return table
+
+
+def _spread(rows: Sequence[int]) -> str:
+    """Write the rows of each rank; of many ranks only how they differ."""
+    if len(rows) <= MAX_RANKS_SHOWN:
+        return " ".join(f"{number:,}" for number in rows)
+    return f"{min(rows):,} to {max(rows):,}"
+
+
+def _fields(recipe: Recipe) -> str:
+    if recipe.schema is None:
+        return "found from what the transform yields"
+    return ", ".join(f"{field.name}: {field.kind}" for field in recipe.schema.fields)
+
+
+def _estimate(plan: Plan) -> str:
+    image = plan.recipe.image
+    if plan.recipe.url_column is None:
+        return f"about that of the table, {format_bytes(sum(source.num_bytes for source in plan.sources))} packed"
+    if image.resize in {Resize.NONE, Resize.KEEP}:
+        return "as the pictures are; unknown before they are fetched"
+    sample = image.size_px**2 * BITS_PER_PIXEL[image.encode] / 8
+    return f"at most about {format_bytes(int(sample * plan.num_rows))}, if every link gives a picture"

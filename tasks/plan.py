@@ -1,0 +1,26 @@
+"""The first task: plan the table, and claim the destination for that plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from evenshard.adapters.local_store import LocalStore
+from evenshard.destination import prepare
+from evenshard.planning import make_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from evenshard.core.plan import Plan
+    from evenshard.planning import Request
+
+
+@task(name="plan", cache_policy=NO_CACHE, persist_result=False)
+def plan_table(source: str | Sequence[str], request: Request, destination: str) -> Plan:
+    """Read all footers, settle slices and columns, and store the plan at the destination."""
+    plan = make_plan(source, request)
+    prepare(LocalStore(destination), plan)
+    return plan
