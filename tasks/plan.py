@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from evenshard.adapters.local_store import LocalStore
+from evenshard.core.plan import Plan
 from evenshard.destination import prepare
-from evenshard.planning import make_plan
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from evenshard.core.plan import Plan
-    from evenshard.planning import Request
+from evenshard.planning import Request, make_plan
 
 
 @task(name="plan", cache_policy=NO_CACHE, persist_result=False)

@@ -8,12 +8,12 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from evenshard.adapters.local_store import LocalStore
+from evenshard.core.manifest import Manifest
 from evenshard.publish import publish
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from evenshard.core.manifest import Manifest
     from evenshard.core.plan import Plan
 
 
