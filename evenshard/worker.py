@@ -1,8 +1,7 @@
 """One worker: does slices one after another, and keeps its client, store and transform between them.
 
-Run as `python -m evenshard.worker FD` it is a worker process, told what to do over the inherited socket
-FD by its parent, and gone when the parent is. It never imports the orchestrator, nor the program that
-started it.
+`main` makes a process a worker, told what to do over an inherited socket by its parent, and gone when
+the parent is. It never imports the orchestrator, nor the program that started it.
 """
 
 from __future__ import annotations
@@ -119,7 +118,8 @@ class _Tally:
         self._ended.update({"stored": counts.stored, **counts.filtered, **counts.failed})
 
     def flush(self) -> None:
-        self._report(Progress(ended=self._ended))
+        if self._ended:
+            self._report(Progress(ended=self._ended))
         self._ended, self._due = Counter(), time.monotonic() + REPORT_SECONDS
 
 
@@ -160,12 +160,8 @@ def _pickled_error(error: Exception) -> bytes:
 
 
 def main() -> None:
-    """Be a worker process."""
+    """Be a worker process; the socket's descriptor is the first argument."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
     connection = Connection(int(sys.argv[1]))
     sys.path[:] = connection.recv()
     serve(connection)
-
-
-if __name__ == "__main__":
-    main()

@@ -7,7 +7,7 @@ from queue import Empty, LifoQueue
 from typing import TYPE_CHECKING, Protocol, Self
 
 from evenshard.adapters.worker_process import WorkerProcess
-from evenshard.core.errors import WorkerDiedError
+from evenshard.core.errors import SliceError
 from evenshard.worker import SliceWorker
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Worker(Protocol):
 
 
 class ProcessWorker:
-    """A worker that lives in a process of its own; that process dies alone."""
+    """A worker that lives in a process of its own; that process dies alone, and the next slice starts another."""
 
     def __init__(self) -> None:
         self.process = WorkerProcess()
@@ -45,7 +45,7 @@ class ProcessWorker:
 
 
 class Workers:
-    """Lends a worker to each thread that asks; a worker that died is not lent again.
+    """Lends a worker to each thread that asks.
 
     Args:
         make: makes a worker: `SliceWorker` for threads, `ProcessWorker` for processes.
@@ -56,9 +56,16 @@ class Workers:
         self._idle: LifoQueue[Worker] = LifoQueue()
 
     def run(self, job: SliceJob, report: Callable[[Progress], None]) -> Receipt:
-        """Do one slice on a worker that is free, or on a new one."""
+        """Do one slice on a worker that is free, or on a new one.
+
+        Raises:
+            SliceError: it could not be finished.
+        """
         with self._lent() as worker:
-            return worker.run(job, report)
+            receipt = worker.run(job, report)
+        if receipt.slice_index != job.piece.index:
+            raise SliceError(job.piece.index, f"its worker signed for slice {receipt.slice_index}")
+        return receipt
 
     @contextmanager
     def _lent(self) -> Iterator[Worker]:
@@ -68,13 +75,8 @@ class Workers:
             worker = self._make()
         try:
             yield worker
-        except WorkerDiedError:
-            worker.close()
-            raise
-        except BaseException:
+        finally:
             self._idle.put(worker)
-            raise
-        self._idle.put(worker)
 
     def __enter__(self) -> Self:
         return self

@@ -118,7 +118,7 @@ def plan(**values: Any) -> None:  # noqa: ANN401 - checked by the model
 
     from flows.tables import show_plan  # noqa: PLC0415
 
-    show_plan(Console(highlight=False), made)
+    show_plan(Console(highlight=False, soft_wrap=True), made)
 
 
 @commands.command()
@@ -137,7 +137,7 @@ def verify(destination: str) -> None:
         manifest = check(LocalStore(destination))
     except ObjectMissingError as error:
         raise UsageError(f"{destination} holds no published data set: {error}") from error
-    show_set(Console(highlight=False), manifest, destination=destination, seconds=None)
+    show_set(Console(highlight=False, soft_wrap=True), manifest, destination=destination, seconds=None)
 
 
 @commands.command()

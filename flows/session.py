@@ -30,7 +30,7 @@ def run_ingest(options: IngestOptions) -> dict[str, Any]:
     Raises:
         EvenshardError: whatever made the flow fail.
     """
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     quiet_prefect()
     with prefect_api(console):
         from flows.ingest import ingest  # noqa: PLC0415 - Prefect must find its settings made

@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from multiprocessing.connection import Connection
 
-MODULE: Final = "evenshard.worker"
+PROGRAM: Final = "from evenshard.worker import main; main()"
+"""Not `-m`: what that module defines would be of `__main__` there, and unknown here."""
 END_SECONDS: Final = 5.0
 """A worker that was told to end, and has not after this long, is killed."""
 
 
 class WorkerProcess:
-    """One worker process. It starts with the first job, and is not used again after it died."""
+    """One worker process. It starts with the first job, and again with the first one after its end."""
 
     def __init__(self) -> None:
         self._connection: Connection | None = None
@@ -56,6 +57,9 @@ class WorkerProcess:
                 kind, message = connection.recv()
         except (EOFError, OSError) as error:
             raise WorkerDiedError(slice_index, self._how_it_died()) from error
+        except BaseException:
+            self.close()  # in the middle of a job: what it still says belongs to no other
+            raise
         if kind == "error":
             raise message
         return message
@@ -76,7 +80,7 @@ class WorkerProcess:
     def _start(self) -> Connection:
         ours, theirs = Pipe()
         descriptor = theirs.fileno()
-        command = [sys.executable, "-m", MODULE, str(descriptor)]
+        command = [sys.executable, "-c", PROGRAM, str(descriptor)]
         self._process = subprocess.Popen(command, pass_fds=[descriptor], stdin=subprocess.DEVNULL)  # noqa: S603 - our own module
         theirs.close()
         ours.send(sys.path)
