@@ -1,1 +1,20 @@
-"""evenshard: tables of links and archives of text into verified, training-ready chunk data sets."""
+"""evenshard: tables of links and archives of text into verified, training-ready chunk data sets.
+
+The engine, which knows no orchestrator; what runs it is in `flows`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+_HOMES: Final = {"download_image_with_retry": "evenshard.clients"}
+
+__all__ = ["download_image_with_retry"]
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used, so that the command line need not wait for all of them."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -12,7 +12,7 @@ from evenshard.core.errors import BadSourcesError, OptionError
 from evenshard.core.plan import Plan, Source
 from evenshard.core.recipe import Column, Container, Field, ImageOptions, Kind, Recipe, SampleSchema
 from evenshard.core.world import Remainder, World
-from evenshard.transforms import IMAGES, ROWS, declared_schema, transform_version
+from evenshard.transforms import BUILT_IN, IMAGES, ROWS, find_callable, schema_of, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +26,7 @@ class Request:
 
     Args:
         transform: `images`, `rows`, or `package.module:callable`.
+        given: the callable itself, where it is at hand; `transform` only names it then.
         url_column: column of links, for `images`.
         caption_column: column stored as `caption`, for `images`; None stores no caption.
         columns: columns stored beside (`images`), or read (`rows`, callables); None is none for `images`
@@ -38,6 +39,7 @@ class Request:
     """
 
     transform: str = IMAGES
+    given: object = None
     url_column: str = "url"
     caption_column: str | None = None
     columns: tuple[str, ...] | None = None
@@ -70,7 +72,7 @@ def make_plan(source: str | Sequence[str], request: Request, *, generation: int 
     recipe = Recipe(
         columns=columns,
         transform=request.transform,
-        transform_version=transform_version(request.transform),
+        transform_version=version_of(_callable(request)),
         schema=_schema(columns, request),
         url_column=request.url_column if request.transform == IMAGES else None,
         caption_column=request.caption_column if request.transform == IMAGES else None,
@@ -125,7 +127,7 @@ def _schema(columns: Sequence[Column], request: Request) -> SampleSchema | None:
             container=Container.DICT, fields=tuple(Field(name=name, kind=kind) for name, kind in kinds.items())
         )
     if request.transform != IMAGES:
-        return declared_schema(request.transform)
+        return schema_of(_callable(request))
     if kinds[request.url_column] is not Kind.STR:
         raise OptionError("url_column", f"{request.url_column!r} holds {kinds[request.url_column]} values, not links")
     fields = [Field(name="image", kind=Kind.BYTES)]
@@ -135,3 +137,9 @@ def _schema(columns: Sequence[Column], request: Request) -> SampleSchema | None:
         fields.append(Field(name="caption", kind=Kind.STR))
     fields += [Field(name=name, kind=kinds[name]) for name in request.columns or ()]
     return SampleSchema(container=Container.DICT, fields=tuple(fields))
+
+
+def _callable(request: Request) -> object:
+    if request.transform in BUILT_IN:
+        return None
+    return find_callable(request.transform) if request.given is None else request.given

@@ -107,7 +107,7 @@ def is_finished(store: Store, job: SliceJob) -> Receipt | None:
         return None
     if receipt is None or receipt.fingerprint != job.fingerprint:
         return None
-    files = [*receipt.chunks, receipt.outcomes]
+    files: list[Chunk | OutcomesPart] = [*receipt.chunks, receipt.outcomes]
     return receipt if all(store.size(file.name) == file.num_bytes for file in files) else None
 
 

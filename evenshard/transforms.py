@@ -15,7 +15,7 @@ import hashlib
 import importlib
 import inspect
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from PIL import Image
 
@@ -40,14 +40,19 @@ def load_transform(name: str) -> Callable[[pl.DataFrame], Iterable[object]]:
     Raises:
         OptionError: there is no such module or callable.
     """
-    found = _import(name)
+    found = find_callable(name)
     made = found() if inspect.isclass(found) else found
     if not callable(made):
         raise OptionError("transform", f"{name} is not callable")
-    return made  # type: ignore[no-any-return] - a caller's object; it was just seen to be callable
+    return cast("Callable[[pl.DataFrame], Iterable[object]]", made)
 
 
-def _import(name: str) -> Any:  # noqa: ANN401 - whatever the module holds
+def find_callable(name: str) -> Any:  # noqa: ANN401 - whatever the module holds
+    """Import what `package.module:callable` names.
+
+    Raises:
+        OptionError: there is no such module, or nothing of that name in it.
+    """
     module_name, _, attribute = name.partition(":")
     if not module_name or not attribute:
         raise OptionError("transform", f"{name!r} is not images, rows, or package.module:callable")
@@ -61,17 +66,16 @@ def _import(name: str) -> Any:  # noqa: ANN401 - whatever the module holds
         raise OptionError("transform", f"module {module_name!r} has no {attribute!r}") from None
 
 
-def transform_version(name: str) -> str:
-    """Hash the source file of a callable, so that a plan notices when its code has changed."""
-    if name in BUILT_IN:
+def version_of(transform: object) -> str:
+    """Hash the source file of a callable, so that a plan notices when its code has changed; empty if it has none."""
+    if transform is None:
         return ""
-    file = inspect.getsourcefile(importlib.import_module(_import(name).__module__))
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else ""
-
-
-def declared_schema(name: str) -> SampleSchema | None:
-    """Give the fields that a callable declares, or None."""
-    return schema_of(_import(name))
+    defined = transform if inspect.isroutine(transform) or inspect.isclass(transform) else type(transform)
+    try:
+        file = inspect.getsourcefile(cast("type", defined))
+    except TypeError:
+        return ""
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file and Path(file).is_file() else ""
 
 
 def schema_of(transform: object) -> SampleSchema | None:
@@ -178,5 +182,5 @@ def _kind_and_value(value: object) -> tuple[Kind, object]:
         value = value.item()
     for kind, name in _KINDS:
         if isinstance(value, kind):
-            return name, bytes(value) if name is Kind.BYTES else value  # type: ignore[arg-type, call-overload] - seen to be bytes
+            return name, bytes(cast("bytes", value)) if name is Kind.BYTES else value
     raise TypeError(f"a value of type {type(value).__name__} cannot be stored; yield bytes, text, numbers or pictures")

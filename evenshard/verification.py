@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +18,7 @@ from evenshard.core.verify import Facts, check_chunk, check_manifest, check_outc
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from evenshard.core.receipt import Chunk, OutcomesPart
     from evenshard.core.store import Store
 
 NUM_READERS: Final = 4
@@ -100,18 +102,17 @@ def _copy_problems(store: Store, manifest: Manifest) -> Iterable[str]:
 
 def check_files(store: Store, receipts: Iterable[Receipt]) -> list[str]:
     """Read every chunk and outcomes part, and hold it against its receipt."""
+
+    def chunk_problems(index: int, chunk: Chunk) -> list[str]:
+        return check_chunk(chunk, read_facts(store, chunk.name), slice_index=index)
+
+    def outcomes_problems(index: int, part: OutcomesPart) -> list[str]:
+        return check_outcomes(part, read_facts(store, part.name, chunk=False), slice_index=index)
+
     checks: list[Callable[[], list[str]]] = []
     for receipt in receipts:
-        index = receipt.slice_index
-        checks += [
-            lambda chunk=chunk, index=index: check_chunk(chunk, read_facts(store, chunk.name), slice_index=index)
-            for chunk in receipt.chunks
-        ]
-        checks.append(
-            lambda part=receipt.outcomes, index=index: check_outcomes(
-                part, read_facts(store, part.name, chunk=False), slice_index=index
-            )
-        )
+        checks += [partial(chunk_problems, receipt.slice_index, chunk) for chunk in receipt.chunks]
+        checks.append(partial(outcomes_problems, receipt.slice_index, receipt.outcomes))
     with ThreadPoolExecutor(NUM_READERS) as pool:
         return [problem for problems in pool.map(lambda check: check(), checks) for problem in problems]
 

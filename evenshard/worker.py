@@ -19,8 +19,8 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
 from evenshard import transforms
-from evenshard.adapters.fetch import Fetcher
 from evenshard.adapters.local_store import LocalStore
+from evenshard.clients import Clients
 from evenshard.row_samples import callable_samples, image_samples, plain_samples
 from evenshard.slices import is_finished, read_slice, store_slice
 
@@ -43,10 +43,14 @@ class Progress:
 
 
 class SliceWorker:
-    """Does slices; not for several threads at once. Close it at the end."""
+    """Does slices; not for several threads at once.
 
-    def __init__(self) -> None:
-        self._fetcher: Fetcher | None = None
+    Args:
+        clients: what asks the web; shared by the workers of one process.
+    """
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
         self._transforms: dict[str, Any] = {}
 
     def run(self, job: SliceJob, report: Callable[[Progress], None]) -> Receipt:
@@ -72,25 +76,17 @@ class SliceWorker:
         return receipt
 
     def close(self) -> None:
-        """End the client's thread and connections."""
-        if self._fetcher is not None:
-            self._fetcher.close()
-            self._fetcher = None
+        """Give back nothing: the clients are others' too."""
 
     def _samples(self, job: SliceJob, seen: Callable[[Outcome], None]) -> Samples:
         frame = read_slice(job)
         match job.recipe.transform:
             case transforms.IMAGES:
-                return image_samples(job, frame, self._client(job), seen=seen)
+                return image_samples(job, frame, self._clients.get(job.settings.fetch), seen=seen)
             case transforms.ROWS:
                 return plain_samples(job, frame, seen=seen)
             case _:
                 return callable_samples(job, frame, self._transform(job), seen=seen)
-
-    def _client(self, job: SliceJob) -> Fetcher:
-        if self._fetcher is None:
-            self._fetcher = Fetcher(job.settings.fetch)
-        return self._fetcher
 
     def _transform(self, job: SliceJob) -> Any:  # noqa: ANN401 - a caller's callable
         name = job.recipe.transform
@@ -132,7 +128,7 @@ def serve(connection: Connection) -> None:
     """
     jobs: SimpleQueue[SliceJob] = SimpleQueue()
     threading.Thread(target=_receive, args=(connection, jobs), daemon=True).start()
-    worker = SliceWorker()
+    worker = SliceWorker(Clients())
     while True:
         job = jobs.get()
         try:

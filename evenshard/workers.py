@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from evenshard.adapters.worker_process import WorkerProcess
 from evenshard.core.errors import SliceError
-from evenshard.worker import SliceWorker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,10 +47,10 @@ class Workers:
     """Lends a worker to each thread that asks.
 
     Args:
-        make: makes a worker: `SliceWorker` for threads, `ProcessWorker` for processes.
+        make: makes a worker.
     """
 
-    def __init__(self, make: Callable[[], Worker] = SliceWorker) -> None:
+    def __init__(self, make: Callable[[], Worker]) -> None:
         self._make = make
         self._idle: LifoQueue[Worker] = LifoQueue()
 

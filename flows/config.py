@@ -107,9 +107,11 @@ class IngestOptions(PlanOptions):
     """What decides the output, and how the run is done."""
 
     destination: str = Field(description="Folder that the data set is written to; new, empty, or of a run to finish.")
-    concurrency: int = Field(default=32, ge=1, le=1024, description="Requests in flight per worker.")
-    timeout: float = Field(default=10.0, gt=0, le=3600, description="Seconds for one whole answer, redirects included.")
-    attempts: int = Field(default=3, ge=1, le=20, description="Attempts at a link whose failure may pass.")
+    concurrency: int = Field(default=32, ge=1, le=1024, description="Requests in flight per process.")
+    timeout: float = Field(
+        default=10.0, ge=0.05, le=3600, description="Seconds for one whole answer, redirects included."
+    )
+    attempts: int = Field(default=3, ge=1, le=10, description="Attempts at a link whose failure may pass.")
     engine: Literal["auto", "threads", "processes"] = Field(
         default="auto", description="What runs the slices; auto is processes on more than one core, else threads."
     )
@@ -123,7 +125,6 @@ class IngestOptions(PlanOptions):
     def settings(self) -> RunSettings:
         """Give the engine's own form of how the run is done."""
         from evenshard.adapters.fetch import FetchOptions  # noqa: PLC0415 - see above
-
         from evenshard.slices import RunSettings  # noqa: PLC0415
 
         fetch = FetchOptions(concurrency=self.concurrency, timeout_seconds=self.timeout, attempts=self.attempts)
@@ -184,7 +185,7 @@ def takes(model: type[_Options]) -> Callable[[Callable[[_Options], _Result]], Ca
         for name in ("__module__", "__name__", "__qualname__"):
             setattr(flat, name, getattr(function, name))
         flat.__doc__ = f"{function.__doc__}\n\nArgs:\n{described}\n"
-        flat.__signature__ = signature  # type: ignore[attr-defined] - read by inspect.signature
+        vars(flat)["__signature__"] = signature  # what inspect.signature gives
         return flat
 
     return decorate

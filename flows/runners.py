@@ -7,17 +7,29 @@ from typing import TYPE_CHECKING, Final
 
 from prefect.task_runners import ThreadPoolTaskRunner
 
+from evenshard.clients import Clients
 from evenshard.core.errors import OptionError
 from evenshard.worker import SliceWorker
 from evenshard.workers import ProcessWorker, Workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from typing import Any
 
-    from evenshard.workers import Worker
 
-ENGINES: Final[dict[str, Callable[[], Worker]]] = {"threads": SliceWorker, "processes": ProcessWorker}
+@contextmanager
+def _threads() -> Iterator[Workers]:
+    with Clients() as clients, Workers(lambda: SliceWorker(clients)) as workers:
+        yield workers
+
+
+@contextmanager
+def _processes() -> Iterator[Workers]:
+    with Workers(ProcessWorker) as workers:
+        yield workers
+
+
+ENGINES: Final = {"threads": _threads, "processes": _processes}
 """Prefect's thread runner submits for both: a task costs 10 ms there and 200 ms on its process runner, whose
 queued tasks are all lost when one worker dies. With `processes` each thread waits for a process of its own."""
 
@@ -35,5 +47,6 @@ def engine(name: str, *, num_workers: int) -> Iterator[tuple[ThreadPoolTaskRunne
     """
     if name not in ENGINES:
         raise OptionError("engine", f"{name!r} is not one of {', '.join(ENGINES)}")
-    with Workers(ENGINES[name]) as workers, ThreadPoolTaskRunner(max_workers=num_workers) as runner:
+    runner: ThreadPoolTaskRunner[Any] = ThreadPoolTaskRunner(max_workers=num_workers)
+    with ENGINES[name]() as workers, runner:
         yield runner, workers

@@ -219,14 +219,16 @@ class Plan:
 def differences(old: Plan, new: Plan) -> list[str]:
     """Say in what two plans differ, each as `name: old -> new`; files by how many are new, gone or changed."""
     found = [*_source_differences(old, new)]
-    pairs = [(old, new, ("world", "rows_per_slice", "remainder", "generation"))]
-    pairs += [(old.recipe, new.recipe, tuple(each.name for each in dataclasses.fields(Recipe)))]  # type: ignore[list-item]
-    for before, after, names in pairs:
-        for name in names:
-            one, other = getattr(before, name), getattr(after, name)
-            if one != other:
-                found.append(f"{name}: {one} -> {other}")
+    found += _field_differences(old, new, ("world", "rows_per_slice", "remainder", "generation"))
+    found += _field_differences(old.recipe, new.recipe, tuple(each.name for each in dataclasses.fields(Recipe)))
     return found
+
+
+def _field_differences(old: object, new: object, names: tuple[str, ...]) -> Iterator[str]:
+    for name in names:
+        before, after = getattr(old, name), getattr(new, name)
+        if before != after:
+            yield f"{name}: {before} -> {after}"
 
 
 def _source_differences(old: Plan, new: Plan) -> Iterator[str]:
