@@ -74,11 +74,11 @@ class _Rows:
         self._places = list(row_places(job.pieces))
         self._fields: tuple[Field, ...] = job.recipe.schema.fields if job.recipe.schema else ()
         self._overflowed: list[bool] = frame.get_column(OVERFLOWED).to_list()
-        names = {
-            field.name: job.recipe.caption_column if field.name == CAPTION else field.name for field in self._fields
-        }
+        columns = {field.name: field.name for field in self._fields}
+        if job.recipe.caption_column is not None:
+            columns[CAPTION] = job.recipe.caption_column
         self._values: dict[str, list[Any]] = {
-            field: frame.get_column(column).to_list() for field, column in names.items() if column in frame.columns
+            field: frame.get_column(column).to_list() for field, column in columns.items() if column in frame.columns
         }
 
     def with_picture(self, index: int, link: str | None, answer: Body | Failure) -> Sampled:
