@@ -33,6 +33,11 @@ TIMEOUT_SECONDS: Final = 2.0
 WORDS: Final = ("ein Käse", "una manzana", "赤い車", "a dog", "кот", "un café", "ένα δέντρο", "a house")
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256  # its own five are fewer than a client's connections at once, and the rest are dropped
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """What the demo's server answers at one path.
@@ -171,8 +176,7 @@ def served(pages: dict[str, Page]) -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             """Say nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    server = _Server(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from itertools import chain
+from itertools import chain, pairwise
 
 import pytest
 from hypothesis import given
@@ -53,7 +53,7 @@ def test_chunks_obey_the_size_rule_when_samples_are_grouped(sizes: list[int], ch
     groups = list(group_samples(samples, chunk_bytes=chunk_bytes))
     assert samples == list(chain.from_iterable(groups))
     assert all(sum(map(len, group)) <= chunk_bytes or len(group) == 1 for group in groups)
-    for group, following in zip(groups, groups[1:], strict=False):
+    for group, following in pairwise(groups):
         assert sum(map(len, group)) + len(following[0]) > chunk_bytes
 
 

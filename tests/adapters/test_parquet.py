@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -134,7 +135,7 @@ def test_rows_are_in_order_when_row_groups_are_tiny(tmp_path: Path, cuts: Sequen
     folder = write_tiny_row_groups(tmp_path / "meta")
     first, second = source_of(folder / "part-0.parquet"), source_of(folder / "part-1.parquet")
     found: list[int] = []
-    for start, stop in zip(cuts, cuts[1:], strict=False):
+    for start, stop in pairwise(cuts):
         pieces = [Piece(source=first, start=min(start, 1009), stop=min(stop, 1009))]
         pieces.append(Piece(source=second, start=max(start, 1009) - 1009, stop=max(stop, 1009) - 1009))
         found += read_rows([piece for piece in pieces if piece.num_rows], [ROW, URL])["row"].to_list()

@@ -54,7 +54,7 @@ def test_file_is_named_when_its_type_is_another() -> None:
 
 def test_column_is_refused_when_no_file_has_it() -> None:
     """An optional column that is nowhere is a slip of the pen."""
-    with pytest.raises(ColumnError, match="no file has column 'captoin'; did you mean 'caption'?"):
+    with pytest.raises(ColumnError, match=r"no file has column 'captoin'; did you mean 'caption'\?"):
         resolve_columns([footer("a", url="str", caption="str")], required=["url"], optional=["captoin"])
 
 

@@ -28,7 +28,7 @@ def test_size_is_read_when_written_with_a_unit(text: str, expected: int) -> None
 @pytest.mark.parametrize("text", ["64XB", "", "MB", "-1MB", "0", "0.1B", "1e3MB", "64 M B", "٣MB"])
 def test_size_is_refused_when_it_is_none(text: str) -> None:
     """The option is named, and an example given."""
-    with pytest.raises(OptionError, match="chunk_bytes: .*such as 64MB"):
+    with pytest.raises(OptionError, match=r"chunk_bytes: .*such as 64MB"):
         parse_bytes(text, option="chunk_bytes")
 
 

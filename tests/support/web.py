@@ -32,6 +32,11 @@ class Answer:
     kind: str | None = "image/jpeg"
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256  # its own five are fewer than a client's connections at once, and the rest are dropped
+
+
 class Web:
     """Serves `answers` by path without its query; counts what is asked.
 
@@ -43,8 +48,7 @@ class Web:
         self.answers: dict[str, Answer] = {}
         self.asked: Counter[str] = Counter()
         self._answer = answer or (lambda _: Answer(body=b"no such thing", status=404))
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), self._handler())
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         self.address = f"http://127.0.0.1:{self._server.server_address[1]}"
 

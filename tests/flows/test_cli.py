@@ -1,0 +1,191 @@
+"""The command line: what it prints, what it refuses, and how it ends."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from flows.cli import commands, main
+from flows.config import IngestOptions, PlanOptions, takes
+from tests.support.sets import read_set
+from tests.support.tables import plain_columns, write_table
+
+if TYPE_CHECKING:
+    from tests.support.web import Web
+
+ROOT = Path(__file__).parents[2]
+
+
+def ended(arguments: list[str]) -> int:
+    """Run a command; gives its exit code."""
+    try:
+        main(arguments)
+    except SystemExit as error:
+        return int(error.code or 0)
+    return 0
+
+
+@pytest.fixture
+def table(web: Web, tmp_path: Path) -> Path:
+    """Seven rows in one file."""
+    return write_table(tmp_path / "t/a.parquet", plain_columns(7, address=web.address))
+
+
+def test_set_is_written_and_verified_when_asked(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`ingest` prints the counts, `verify` agrees."""
+    destination = str(tmp_path / "set")
+    options = ["--caption-column", "caption", "--columns", "row, width", "--rows-per-slice", "3", "--engine", "threads"]
+    assert ended(["ingest", str(table), destination, *options]) == 0
+    printed = capsys.readouterr().out
+    assert "generation 1" in printed
+    assert "7 rows = 7 stored + 0 filtered + 0 failed" in printed
+    assert list(range(7)) == [sample["row"] for sample in read_set(tmp_path / "set")]
+    assert ended(["verify", destination]) == 0
+    assert "7 rows = 7 stored" in capsys.readouterr().out
+
+
+def test_plan_is_told_when_asked_and_nothing_else_happens(
+    web: Web, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`plan` tells files, rows, shards, slices, size and requests; asks nothing of the web, writes nothing."""
+    before = sorted(tmp_path.rglob("*"))
+    options = ["--nodes", "2", "--workers-per-node", "2", "--remainder", "drop"]
+    assert ended(["plan", str(table.parent), *options]) == 0
+    printed = capsys.readouterr().out
+    for expected in ("source files", "rows planned", "rows 4 to 6", "2 x 2", "1 1 1 1", "requests", "estimated size"):
+        assert expected in printed
+    assert (before, not web.asked) == (sorted(tmp_path.rglob("*")), True)
+
+
+WRONG = {
+    "unknown column": (["--url-column", "link"], r"column 'link'; there are row, url, caption"),
+    "near column": (["--url-column", "URL"], r"column 'URL'; did you mean 'url'?"),
+    "no text": (["--url-column", "row"], "--url-column: 'row' holds int values, not links"),
+    "unit": (["--chunk-bytes", "64XB"], "--chunk-bytes: '64XB' is not a size"),
+    "range": (["--quality", "101"], "--quality: input should be less than or equal to 100, not '101'"),
+    "choice": (["--resize", "stretch"], "--resize: input should be 'squash', 'crop', 'pad', 'keep' or 'none'"),
+    "number": (["--nodes", "two"], "--nodes: input should be a valid integer"),
+    "engine": (["--engine", "spark"], "--engine: input should be 'auto', 'threads' or 'processes'"),
+    "transform": (["--transform", "no_module:f"], "--transform: module 'no_module' cannot be imported"),
+    "double field": (["--columns", "row,row"], "--columns: two fields of a sample would be called 'row'"),
+    "unknown option": (["--colour", "red"], "No such option '--colour'"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_option_is_refused_in_one_line_when_wrong(
+    web: Web, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], wrong: str
+) -> None:
+    """Exit code 2, one line that names the option, nothing written, nothing asked of the web."""
+    options, told = WRONG[wrong]
+    assert ended(["ingest", str(table), str(tmp_path / "set"), *options]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert told in lines[0]
+    assert not (tmp_path / "set").exists()
+    assert not web.asked
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("none.parquet", "none.parquet does not exist; give a Parquet file, a folder of them, or a quoted pattern"),
+        ("*.csv", "*.csv: no file matches the pattern"),
+        (".", "no .parquet file in the folder"),
+    ],
+)
+def test_source_is_refused_in_one_line_when_there_is_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], source: str, told: str
+) -> None:
+    """A missing file, a pattern without a match, a folder without a table."""
+    (tmp_path / "notes.txt").touch()
+    assert ended(["ingest", f"{tmp_path}/{source}", str(tmp_path / "set")]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert told in lines[0]
+    assert not (tmp_path / "set").exists()
+
+
+def test_verify_ends_with_one_when_a_chunk_is_damaged(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A damaged set is a failure, a folder without a set is a misuse."""
+    assert ended(["ingest", str(table), str(tmp_path / "set"), "--engine", "threads"]) == 0
+    chunk = next((tmp_path / "set").glob("chunk-*"))
+    chunk.write_bytes(chunk.read_bytes()[:-1])
+    capsys.readouterr()
+    assert ended(["verify", str(tmp_path / "set")]) == 1
+    assert chunk.name in capsys.readouterr().err
+    assert ended(["verify", str(tmp_path / "t")]) == 2
+    assert "holds no published data set" in capsys.readouterr().err
+
+
+def test_destination_is_refused_before_the_run_when_it_is_in_use(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder with other files is refused with exit code 2."""
+    assert ended(["ingest", str(table), str(tmp_path / "t")]) == 2
+    assert "a.parquet" in capsys.readouterr().err
+
+
+def test_every_option_has_help_and_is_a_parameter_of_the_flow() -> None:
+    """Options, the flow's parameters and their descriptions are one list."""
+    from prefect.utilities.callables import parameter_schema  # noqa: PLC0415
+
+    from flows.ingest import ingest  # noqa: PLC0415
+
+    schema = parameter_schema(ingest)
+    assert set(IngestOptions.model_fields) == set(schema.properties)
+    described = {name: field.description for name, field in IngestOptions.model_fields.items()}
+    assert described == {name: each["description"] for name, each in schema.properties.items()}
+    assert (["source", "destination"], 1) == (schema.required, schema.properties["nodes"]["minimum"])
+    options = {
+        name: text
+        for each in commands.commands["ingest"].params
+        if (name := each.name) and (text := getattr(each, "help", ""))
+    }
+    assert set(options) == set(described) - {"source", "destination"}
+
+
+def test_help_names_every_option_when_asked() -> None:
+    """Options of the main job, each with its description."""
+    printed = CliRunner().invoke(commands, ["ingest", "--help"]).output
+    for name, field in IngestOptions.model_fields.items():
+        if name not in {"source", "destination"}:
+            assert f"--{name.replace('_', '-')}" in printed
+            assert " ".join((field.description or "").split()[:2]) in " ".join(printed.split())
+
+
+def test_flow_takes_flat_parameters_by_position_and_name() -> None:
+    """A function that takes options gets one value of them, from flat arguments."""
+
+    @takes(PlanOptions)
+    def plan(options: PlanOptions) -> PlanOptions:
+        """Plan."""
+        return options
+
+    assert PlanOptions(source="x", nodes=3) == plan("x", nodes=3)
+    assert "nodes: Machines" in inspect.cleandoc(plan.__doc__ or "")
+
+
+@pytest.mark.parametrize("program", [["-m", "flows.ingest"], ["-m", "flows.cli", "ingest"]], ids=["flow", "command"])
+def test_module_runs_as_a_program(table: Path, tmp_path: Path, program: list[str]) -> None:
+    """`python -m flows.ingest` is the same command, with Prefect started by the run or set by the caller."""
+    from tests.flows.test_seed_program import environment  # noqa: PLC0415
+
+    command = [sys.executable, *program, str(table), str(tmp_path / "set"), "--image-size", "8"]
+    done = subprocess.run(
+        command, check=False, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=240
+    )
+    assert (0, "") == (done.returncode, done.stderr)
+    assert "7 rows = 7 stored" in done.stdout
+    assert len(json.loads((tmp_path / "set/index.json").read_text())["chunks"]) == 1

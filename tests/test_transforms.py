@@ -1,0 +1,128 @@
+"""Callables of one's own: what they may yield, and what it becomes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+from PIL import Image
+
+from evenshard.adapters.litdata import pack_chunk, read_samples
+from evenshard.core.errors import OptionError
+from evenshard.core.recipe import Container, Field, Kind, SampleSchema
+from evenshard.transforms import SampleEncoder, find_callable, load_transform, schema_of, version_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Counting:
+    """A class with state, made once in each worker."""
+
+    fields: ClassVar = {"x": "int", "text": "str"}
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, _frame: object) -> list[object]:
+        """Count."""
+        self.calls += 1
+        return []
+
+
+def encoded(samples: Sequence[object], schema: SampleSchema | None = None) -> tuple[SampleSchema | None, list[Any]]:
+    """Encode samples and read them back."""
+    encoder = SampleEncoder(schema)
+    for sample in samples:
+        encoder.add(sample)
+    found, data = encoder.finish()
+    kinds = [field.kind for field in found.fields] if found else []
+    return found, list(read_samples(b"".join(pack_chunk(list(data))), kinds)) if found else []
+
+
+@pytest.mark.parametrize(
+    ("sample", "container", "names"),
+    [
+        ({"b": 1, "a": "é"}, Container.DICT, ["b", "a"]),
+        ([1, "é"], Container.LIST, ["0", "1"]),
+        ((1, "é"), Container.TUPLE, ["0", "1"]),
+    ],
+    ids=["dict", "list", "tuple"],
+)
+def test_sample_keeps_its_shape_when_yielded(sample: object, container: Container, names: list[str]) -> None:
+    """Dicts, lists and tuples are told apart, and keep the order of their fields."""
+    schema, values = encoded([sample])
+    assert schema is not None
+    assert (container, names) == (schema.container, [field.name for field in schema.fields])
+    assert [[1, "é"]] == values
+
+
+def test_types_are_found_from_all_samples_when_none_are_declared() -> None:
+    """A None takes the type of the others, before or after it; whole numbers may follow floats."""
+    schema, values = encoded([[None, 1.5, b"a"], [True, 2, None], [None, None, b"c"]])
+    assert schema is not None
+    assert [Kind.BOOL, Kind.FLOAT, Kind.BYTES] == [field.kind for field in schema.fields]
+    assert ([False, 1.5, b"a"], [True, 2.0, b""]) == (values[0], values[1])
+
+
+def test_picture_is_stored_as_its_pixels_when_yielded() -> None:
+    """A PIL picture becomes a `pil` field; a palette picture keeps its colours."""
+    schema, values = encoded([[Image.new("RGB", (2, 1), (9, 8, 7)).quantize(2)]])
+    assert schema is not None
+    assert Kind.PIL is schema.fields[0].kind
+    assert b"RGB" + bytes((9, 8, 7)) * 2 == values[0][0][12:]
+
+
+@pytest.mark.parametrize(
+    ("samples", "told"),
+    [
+        ([1], "must be a dict, list or tuple, not int"),
+        ([[1], (1,)], "a sample is a tuple, those before were a list"),
+        ([[1], [1, 2]], "has the fields"),
+        ([[1], ["a"]], "field '0' is str here and int elsewhere"),
+        ([[1], [1.5]], "field '0' is float here and int elsewhere"),
+        ([[object()]], "a value of type object cannot be stored"),
+    ],
+    ids=["no sample", "container", "count", "type", "float after int", "object"],
+)
+def test_sample_is_refused_when_it_is_unlike_those_before(samples: list[object], told: str) -> None:
+    """Types are never changed in the middle of a slice."""
+    with pytest.raises((TypeError, ValueError), match=told):
+        encoded(samples)
+
+
+def test_fields_are_as_declared_when_a_callable_declares_them() -> None:
+    """Declared fields decide names and types, also where all values are None, and for lists."""
+    schema = SampleSchema(
+        container=Container.DICT, fields=(Field(name="x", kind=Kind.INT), Field(name="text", kind=Kind.STR))
+    )
+    assert schema == schema_of(Counting)
+    assert (schema, [[5, ""], [-(2**63), "b"]]) == encoded([[5, None], {"x": None, "text": "b"}], schema)
+
+
+def test_class_is_made_once_when_loaded() -> None:
+    """A class gives an instance, whose state is its own."""
+    made = load_transform(f"{__name__}:Counting") if __name__ != "__main__" else Counting()
+    made(None)  # type: ignore[arg-type]
+    assert made.calls == 1  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("nonsense", "is not images, rows, or package.module:callable"),
+        ("no.such.module:f", "module 'no.such.module' cannot be imported"),
+        ("json:no_such", "module 'json' has no 'no_such'"),
+    ],
+)
+def test_callable_is_refused_when_it_is_not_there(name: str, told: str) -> None:
+    """The error names the part that is wrong."""
+    with pytest.raises(OptionError, match=told):
+        find_callable(name)
+
+
+def test_version_changes_with_the_source_file() -> None:
+    """Callables of one file share a version; built-in transforms have none."""
+    assert version_of(Counting) == version_of(encoded)
+    assert len(version_of(Counting)) == 64
+    assert version_of(None) == ""
