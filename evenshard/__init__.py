@@ -6,7 +6,10 @@ The engine, which knows no orchestrator; what runs it is in `flows`.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from evenshard.clients import download_image_with_retry
 
 _HOMES: Final = {"download_image_with_retry": "evenshard.clients"}
 

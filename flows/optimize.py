@@ -47,7 +47,7 @@ def optimize(  # noqa: PLR0913 - the call that its users know
     inputs: Sequence[str | os.PathLike[str]],
     output_dir: str | os.PathLike[str],
     *,
-    num_workers: int = 1,
+    num_workers: int | None = 1,
     reader: ParquetReader | None = None,
     chunk_bytes: str | int = "64MB",
 ) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def optimize(  # noqa: PLR0913 - the call that its users know
         fn: takes a frame of at most `reader.num_rows` rows, yields at most one sample for each.
         inputs: Parquet files, in the order that their rows shall have.
         output_dir: a new or empty folder.
-        num_workers: workers that share the rows, 1 or more.
+        num_workers: workers that share the rows, 1 or more; None is 1.
         reader: how the files are cut.
         chunk_bytes: size that a chunk does not pass.
 
@@ -71,7 +71,7 @@ def optimize(  # noqa: PLR0913 - the call that its users know
         UsageError: it cannot be done as asked; nothing is written.
         EvenshardError: the run failed; nothing is published.
     """
-    reader = reader or ParquetReader()
+    reader, num_workers = reader or ParquetReader(), 1 if num_workers is None else num_workers
     kind = fn if inspect.isfunction(fn) or inspect.isclass(fn) else type(fn)
     request = Request(
         transform=f"{kind.__module__}:{kind.__qualname__}",

@@ -220,7 +220,7 @@ def test_missing_column_is_none_when_it_is_optional(tmp_path: Path) -> None:
     caption = Column(name="caption", kind=Kind.STR, required=False)
     assert [None, None] == read_rows([piece_of(path, 0, 2)], [URL, caption])["caption"].to_list()
     alone = read_rows([piece_of(path, 0, 2)], [caption])
-    assert (2, pl.String) == (alone.height, alone.schema["caption"])
+    assert (2, "String") == (alone.height, str(alone.schema["caption"]))
 
 
 def test_odd_columns_do_no_harm_when_they_are_not_wanted(tmp_path: Path) -> None:

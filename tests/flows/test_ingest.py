@@ -200,7 +200,7 @@ def test_run_fails_with_file_and_rows_when_a_page_is_damaged(web: Web, tmp_path:
     assert not (tmp_path / "set/manifest.json").exists()
 
 
-def damaged(folder: Path, damage: Callable[[Path], None]) -> None:
+def damaged(folder: Path, damage: Callable[[Path], object]) -> None:
     """Damage the second chunk of a set."""
     damage(sorted(folder.glob("chunk-*"))[1])
 
@@ -223,10 +223,10 @@ def _other_count(path: Path) -> None:
         receipt.write_text(json.dumps(text))
 
 
-DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "missing": (lambda path: path.unlink(), "is missing"),
-    "short": (lambda path: path.write_bytes(path.read_bytes()[:-1]) and None, "bytes instead of"),
-    "one bit": (lambda path: path.write_bytes(flip_bit(path.read_bytes())) and None, "is altered"),
+    "short": (lambda path: path.write_bytes(path.read_bytes()[:-1]), "bytes instead of"),
+    "one bit": (lambda path: path.write_bytes(flip_bit(path.read_bytes())), "is altered"),
     "other count": (_other_count, "samples instead of"),
 }
 
@@ -273,7 +273,7 @@ def test_flow_is_failed_when_a_slice_is(web: Web, tmp_path: Path) -> None:
     """A failed slice makes the flow run Failed, not Completed with nothing in it."""
     source = write_damaged_page(tmp_path / "a.parquet", address=web.address)
     given = {"source": str(source), "destination": str(tmp_path / "set"), "engine": "threads"}
-    state = ingest(**given, return_state=True)
+    state: Any = ingest(**given, return_state=True)
     assert state.is_failed()
     assert "slices are not finished" in str(state.message)
 

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from evenshard.adapters.local_store import LocalStore
 from evenshard.verification import verify
-from tests.support.pictures import jpeg
 from tests.support.sets import read_set
 from tests.support.tables import write_table
 from tests.support.web import Answer
@@ -31,7 +30,6 @@ def test_samples_are_the_programs_when_only_its_imports_are_changed(web: Web, tm
     web.answers = {
         "/7.jpg": Answer(status=404),
         "/9.jpg": Answer(body=b"no picture"),
-        "/3.jpg": Answer(body=jpeg(300, 90)),
     }
     for part, rows in enumerate([range(8), range(8, 20)]):
         columns = {
