@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -126,7 +125,7 @@ def read_slice(job: SliceJob) -> pl.DataFrame:
         raise SliceReadError(job.piece.index, str(error)) from error
 
 
-def store_slice(job: SliceJob, samples: Samples, store: Store, *, started: float) -> Receipt:
+def store_slice(job: SliceJob, samples: Samples, store: Store) -> Receipt:
     """Write the chunks of a slice, its outcomes, and last its receipt.
 
     A second attempt that comes late finds a receipt; then that one counts, and what this one wrote
@@ -136,7 +135,6 @@ def store_slice(job: SliceJob, samples: Samples, store: Store, *, started: float
         job: the slice.
         samples: what its rows gave.
         store: where to.
-        started: `time.monotonic` when the slice began.
     """
     outcomes: list[Outcome] = []
     chunks = list(_store_chunks(job, samples.rows, store, outcomes))
@@ -151,7 +149,6 @@ def store_slice(job: SliceJob, samples: Samples, store: Store, *, started: float
         chunks=tuple(chunks),
         outcomes=_store_outcomes(job, outcomes, store),
         schema=samples.schema(),
-        seconds=round(time.monotonic() - started, 3),
     )
     return _sign(job, receipt, store)
 

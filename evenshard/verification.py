@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 from evenshard.adapters.litdata import header_bytes, make_index, read_offsets
 from evenshard.core.errors import ChunkFormatError, ObjectMissingError, StoreError, VerificationError
 from evenshard.core.layout import INDEX, MANIFEST, generation_name, receipt_name
-from evenshard.core.manifest import Manifest
+from evenshard.core.manifest import Manifest, receipt_of
 from evenshard.core.receipt import Receipt
 from evenshard.core.text import from_json, to_json
 from evenshard.core.verify import Facts, check_chunk, check_manifest, check_outcomes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from evenshard.core.receipt import Chunk, OutcomesPart
     from evenshard.core.store import Store
@@ -73,31 +73,33 @@ def verify(store: Store) -> Manifest:
         VerificationError: names everything that does not agree.
     """
     manifest = read_manifest(store)
-    indexes = [entry.index for entry in manifest.slices]
-    receipts = read_receipts(store, generation=manifest.generation, indexes=indexes)
-    problems = [
-        *check_manifest(manifest, receipts),
-        *check_files(store, receipts.values()),
-        *_copy_problems(store, manifest),
-    ]
+    receipts = [receipt_of(manifest, entry) for entry in manifest.slices]
+    problems = [*check_manifest(manifest), *_text_problems(store, manifest, receipts), *check_files(store, receipts)]
     if problems:
         raise VerificationError(problems)
     return manifest
 
 
-def _copy_problems(store: Store, manifest: Manifest) -> Iterable[str]:
-    """Hold the index and the kept manifest against the manifest that they were made from."""
+def _text_problems(store: Store, manifest: Manifest, receipts: Sequence[Receipt]) -> list[str]:
+    """Hold index, manifests and receipts, byte for byte, against what the manifest says they are."""
     expected = {
         MANIFEST: to_json(manifest, indent=1),
         generation_name(manifest.generation): to_json(manifest, indent=1),
         INDEX: to_json(make_index(manifest)),
     }
-    for name, text in expected.items():
-        try:
-            if store.read(name) != text:
-                yield f"{name} is altered: it is not what was published with the manifest"
-        except ObjectMissingError:
-            yield f"{name} is missing"
+    problems = [_text_problem(store, name, text) for name, text in expected.items()]
+    for receipt in receipts:
+        name = receipt_name(generation=receipt.generation, slice_index=receipt.slice_index)
+        problem = _text_problem(store, name, to_json(receipt, indent=1))
+        problems.append(problem and f"slice {receipt.slice_index}: receipt {problem}")
+    return [problem for problem in problems if problem]
+
+
+def _text_problem(store: Store, name: str, text: bytes) -> str | None:
+    try:
+        return None if store.read(name) == text else f"{name} is altered: it and {MANIFEST} differ"
+    except ObjectMissingError:
+        return f"{name} is missing"
 
 
 def check_files(store: Store, receipts: Iterable[Receipt]) -> list[str]:

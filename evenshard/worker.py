@@ -64,12 +64,12 @@ class SliceWorker:
             SliceError: it could not be finished.
             StoreError: the destination refused.
         """
-        started, store = time.monotonic(), LocalStore(job.settings.destination)
+        store = LocalStore(job.settings.destination)
         tally = _Tally(report)
         receipt = is_finished(store, job)
         if receipt is None:
             samples = self._samples(job, tally.add)
-            receipt = store_slice(job, samples, store, started=started)
+            receipt = store_slice(job, samples, store)
         else:
             tally.add_counts(receipt)
         tally.flush()

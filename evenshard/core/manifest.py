@@ -33,6 +33,7 @@ class SliceEntry:
     Args:
         index: position in the plan.
         rank: whose shard it belongs to.
+        start, stop: half-open range of the plan's global row numbers.
         rows: file ranges that it covers, in row order.
         counts: rows by what became of them.
         chunks: its chunks, in row order.
@@ -41,6 +42,8 @@ class SliceEntry:
 
     index: int
     rank: int
+    start: int
+    stop: int
     rows: tuple[SourceRows, ...]
     counts: Counts
     chunks: tuple[Chunk, ...]
@@ -99,6 +102,22 @@ class Manifest:
         return rows
 
 
+def receipt_of(manifest: Manifest, entry: SliceEntry) -> Receipt:
+    """Give the receipt that a published slice was signed with; the stored one must be the same to the byte."""
+    return Receipt(
+        fingerprint=manifest.fingerprint,
+        generation=manifest.generation,
+        slice_index=entry.index,
+        rank=entry.rank,
+        start=entry.start,
+        stop=entry.stop,
+        counts=entry.counts,
+        chunks=entry.chunks,
+        outcomes=entry.outcomes,
+        schema=manifest.schema if entry.chunks else manifest.recipe.schema,
+    )
+
+
 def make_manifest(plan: Plan, receipts: Sequence[Receipt], *, versions: dict[str, str], published_at: str) -> Manifest:
     """Join a plan with its receipts.
 
@@ -130,6 +149,8 @@ def make_manifest(plan: Plan, receipts: Sequence[Receipt], *, versions: dict[str
             SliceEntry(
                 index=receipt.slice_index,
                 rank=receipt.rank,
+                start=receipt.start,
+                stop=receipt.stop,
                 rows=rows(receipt.start, receipt.stop),
                 counts=receipt.counts,
                 chunks=receipt.chunks,

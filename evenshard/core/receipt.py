@@ -37,7 +37,7 @@ class OutcomesPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """Written once, when all of a slice's files are in the store.
+    """Written once, when all of a slice's files are in the store; equal work gives an equal receipt.
 
     Args:
         fingerprint: of the plan that the slice belongs to.
@@ -49,7 +49,6 @@ class Receipt:
         chunks: in row order; none if no row was stored.
         outcomes: where each row's outcome is.
         schema: shape of the samples; None if there are none and the plan declares none.
-        seconds: how long the slice took; not part of what is published.
     """
 
     fingerprint: str
@@ -62,7 +61,6 @@ class Receipt:
     chunks: tuple[Chunk, ...]
     outcomes: OutcomesPart
     schema: SampleSchema | None
-    seconds: float
 
     @property
     def num_samples(self) -> int:
