@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import signal
 import sys
 import threading
 import time
@@ -74,6 +73,10 @@ class SliceWorker:
             tally.add_counts(receipt)
         tally.flush()
         return receipt
+
+    def kill(self) -> None:
+        """Make the slice that is being done fail soon, from any thread."""
+        self._clients.close()
 
     def close(self) -> None:
         """Give back nothing: the clients are others' too."""
@@ -157,7 +160,6 @@ def _pickled_error(error: Exception) -> bytes:
 
 def main() -> None:
     """Be a worker process; the socket's descriptor is the first argument."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
     connection = Connection(int(sys.argv[1]))
     sys.path[:] = connection.recv()
     serve(connection)

@@ -7,7 +7,7 @@ from queue import Empty, LifoQueue
 from typing import TYPE_CHECKING, Protocol, Self
 
 from evenshard.adapters.worker_process import WorkerProcess
-from evenshard.core.errors import SliceError
+from evenshard.core.errors import RunStoppedError, SliceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,6 +22,9 @@ class Worker(Protocol):
 
     def run(self, job: SliceJob, report: Callable[[Progress], None]) -> Receipt:
         """Do one slice."""
+
+    def kill(self) -> None:
+        """Make the slice that is being done fail soon; called from another thread."""
 
     def close(self) -> None:
         """Give everything back."""
@@ -38,6 +41,10 @@ class ProcessWorker:
         receipt: Receipt = self.process.run(job, slice_index=job.piece.index, report=report)
         return receipt
 
+    def kill(self) -> None:
+        """End the process at once."""
+        self.process.kill()
+
     def close(self) -> None:
         """End the process."""
         self.process.close()
@@ -53,6 +60,8 @@ class Workers:
     def __init__(self, make: Callable[[], Worker]) -> None:
         self._make = make
         self._idle: LifoQueue[Worker] = LifoQueue()
+        self._all: list[Worker] = []
+        self._stopped = False
 
     def run(self, job: SliceJob, report: Callable[[Progress], None]) -> Receipt:
         """Do one slice on a worker that is free, or on a new one.
@@ -72,10 +81,19 @@ class Workers:
             worker = self._idle.get_nowait()
         except Empty:
             worker = self._make()
+            self._all.append(worker)
         try:
+            if self._stopped:
+                raise RunStoppedError("the run was stopped")
             yield worker
         finally:
             self._idle.put(worker)
+
+    def stop(self) -> None:
+        """Have all slices that are being done fail soon, and those that are still asked for at once."""
+        self._stopped = True
+        for worker in list(self._all):
+            worker.kill()
 
     def __enter__(self) -> Self:
         return self

@@ -99,11 +99,13 @@ def ingest(**values: Any) -> None:  # noqa: ANN401 - checked by the model
     """
     options = parse(IngestOptions, _given(values))
     _say(f"reading the footers of {options.source}")
-    plan = _plan(options, destination=options.destination)
-    _say(f"{plan.num_rows:,} rows of {len(plan.sources):,} files, in {plan.num_slices:,} slices")
-    from flows.session import run_ingest  # noqa: PLC0415 - Prefect takes seconds to import; say something first
+    from flows.session import run_ingest  # noqa: PLC0415 - its libraries take a second; say something first
 
-    run_ingest(options)
+    def prepare() -> None:
+        plan = _plan(options, destination=options.destination)
+        _say(f"{plan.num_rows:,} rows of {len(plan.sources):,} files, in {plan.num_slices:,} slices")
+
+    run_ingest(options, prepare)
 
 
 @commands.command()

@@ -26,6 +26,7 @@ DEFAULTS: Final = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",  # nobody is told what you run
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",  # its own 20 s are too short for a first start
+    "PREFECT_SERVER_UI_ENABLED": "false",  # of the servers that a run starts; nobody can look at them in time
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "100",  # halves its CPU per task
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "100",
 }
@@ -46,6 +47,11 @@ def quiet_prefect() -> None:
 def api_url() -> str | None:
     """Give the address of the Prefect server to use, or None to start one for the run."""
     return os.environ.get("PREFECT_API_URL") or None
+
+
+def use_api(url: str) -> None:
+    """Have Prefect use this server; to be called before its first import."""
+    os.environ["PREFECT_API_URL"] = url
 
 
 def num_cores() -> int:

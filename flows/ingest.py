@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from prefect import flow, unmapped
 from prefect.logging import get_run_logger
@@ -20,12 +20,15 @@ from tasks.publish import Collected, publish_set
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from prefect.futures import PrefectFuture
+
     from evenshard.core.manifest import Manifest
     from evenshard.core.plan import Plan
     from evenshard.planning import Request
     from evenshard.slices import RunSettings
 
-ROUNDS = 2
+WAIT_SECONDS: Final = 0.5
+ROUNDS: Final = 2
 """Slices that are missing after all retries are planned once more, on a fresh engine."""
 
 
@@ -61,12 +64,21 @@ def run_slices(plan: Plan, settings: RunSettings, options: IngestOptions) -> dic
             lots = plan.lots(wanted)
             lot_runner = LotRunner(plan, settings, workers, report=tracker.add)
             futures = runner.map(run_lot, {"lot": list(lots), "runner": unmapped(lot_runner)})
-            results = [future.result(raise_on_failure=False) for future in futures]
+            results = [_result_of(future) for future in futures]
         failed = [(lot, error) for lot, error in zip(lots, results, strict=True) if isinstance(error, BaseException)]
         errors = {index: str(error) for lot, error in failed for index in lot.slice_indexes}
         again = [index for lot, error in failed if may_pass(error) for index in lot.slice_indexes]
         wanted = _without_receipt(plan, settings.destination, again)
     return errors
+
+
+def _result_of(future: PrefectFuture[Any]) -> Any:  # noqa: ANN401 - a lot's counts, or what it raised
+    """Wait for a lot in short turns: polars handles SIGINT so that a wait without end goes on after Ctrl-C."""
+    while True:
+        try:
+            return future.result(timeout=WAIT_SECONDS, raise_on_failure=False)
+        except TimeoutError:
+            continue
 
 
 def _without_receipt(plan: Plan, destination: str, indexes: list[int]) -> tuple[int, ...]:

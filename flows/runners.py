@@ -49,4 +49,8 @@ def engine(name: str, *, num_workers: int) -> Iterator[tuple[ThreadPoolTaskRunne
         raise OptionError("engine", f"{name!r} is not one of {', '.join(ENGINES)}")
     runner: ThreadPoolTaskRunner[Any] = ThreadPoolTaskRunner(max_workers=num_workers)
     with ENGINES[name]() as workers, runner:
-        yield runner, workers
+        try:
+            yield runner, workers
+        except BaseException:
+            workers.stop()  # the runner waits for its threads, and those for their slices
+            raise

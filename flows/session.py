@@ -10,9 +10,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from evenshard.adapters.local_store import LocalStore
+from evenshard.core.errors import RunStoppedError
 from evenshard.verification import read_manifest
-from flows.config import api_url, quiet_prefect
+from flows.config import api_url, quiet_prefect, use_api
 from flows.progress import LISTENER, Snapshot
+from flows.server import PrefectServer
 from flows.tables import show_set
 
 if TYPE_CHECKING:
@@ -24,39 +26,56 @@ PLAIN_SECONDS: Final = 5.0
 """How often progress is told where there is no terminal to draw a bar on."""
 
 
-def run_ingest(options: IngestOptions) -> dict[str, Any]:
+def run_ingest(options: IngestOptions, prepare: Callable[[], None] = lambda: None) -> dict[str, Any]:
     """Run the flow `ingest` and show it to a person; gives what the flow gives.
+
+    Args:
+        options: of the flow.
+        prepare: done while Prefect starts; what it raises ends the run before it began.
 
     Raises:
         EvenshardError: whatever made the flow fail.
     """
     console = Console(highlight=False, soft_wrap=True)
     quiet_prefect()
-    with prefect_api(console):
-        from flows.ingest import ingest  # noqa: PLC0415 - Prefect must find its settings made
-
-        began = time.monotonic()
-        with progress_shown(console):
-            result: dict[str, Any] = ingest(**options.model_dump())
-        seconds = time.monotonic() - began
+    wait_until_ready = start_prefect(console)
+    prepare()
+    wait_until_ready()
+    seconds, result = _run(options, console)
     manifest = read_manifest(LocalStore(options.destination))
     show_set(console, manifest, destination=options.destination, seconds=seconds)
     return result
 
 
-@contextmanager
-def prefect_api(console: Console) -> Iterator[None]:
-    """Have a Prefect API for the block: the one that is set, or one of this run's own."""
-    if url := api_url():
-        console.print(f"evenshard: using the Prefect server at {url}")
-    else:
-        console.print("evenshard: starting Prefect for this run; 10 to 40 s the first time, some 10 s later")
-    with console.status("waiting for Prefect"):
-        from prefect.client.orchestration import get_client  # noqa: PLC0415 - takes seconds
+def _run(options: IngestOptions, console: Console) -> tuple[float, dict[str, Any]]:
+    from prefect.exceptions import TerminationSignal  # noqa: PLC0415 - Prefect must find its settings made
 
-        client = get_client(sync_client=True)
-    with client:
-        yield
+    from flows.ingest import ingest  # noqa: PLC0415
+
+    began = time.monotonic()
+    try:
+        with progress_shown(console):
+            result: dict[str, Any] = ingest(**options.model_dump())
+    except TerminationSignal as signal:
+        raise RunStoppedError("the run was terminated; run the same command again to go on where it was") from signal
+    return time.monotonic() - began, result
+
+
+def start_prefect(console: Console) -> Callable[[], None]:
+    """Have a Prefect API: the one that is set, or one of this run's own. Gives what waits for it."""
+    if url := api_url():
+        return lambda: console.print(f"evenshard: using the Prefect server at {url}")
+    server = PrefectServer()
+    use_api(server.api_url)
+
+    def wait() -> None:
+        console.print("evenshard: starting Prefect for this run; 10 to 40 s the first time, some 10 s later")
+        with console.status("waiting for Prefect"):
+            import prefect  # noqa: F401, PLC0415 - takes seconds too, which the server needs anyway
+
+            server.wait_until_ready()
+
+    return wait
 
 
 @contextmanager

@@ -64,6 +64,12 @@ class WorkerProcess:
             raise message
         return message
 
+    def kill(self) -> None:
+        """End the process at once, from any thread; whoever waits for its answer learns that it died."""
+        process = self._process
+        if process is not None:
+            process.kill()
+
     def close(self) -> None:
         """End the process; it sees its connection closed and goes."""
         if self._connection is not None:
@@ -81,7 +87,12 @@ class WorkerProcess:
         ours, theirs = Pipe()
         descriptor = theirs.fileno()
         command = [sys.executable, "-c", PROGRAM, str(descriptor)]
-        self._process = subprocess.Popen(command, pass_fds=[descriptor], stdin=subprocess.DEVNULL)  # noqa: S603 - our own module
+        self._process = subprocess.Popen(  # noqa: S603 - our own program
+            command,
+            pass_fds=[descriptor],
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for the parent, which decides what becomes of its workers
+        )
         theirs.close()
         ours.send(sys.path)
         self._connection = ours

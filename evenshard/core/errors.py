@@ -13,6 +13,7 @@ EvenshardError
 │   └── WorkerDiedError                the worker process died at it
 ├── VerificationError (RuntimeError)   plan, receipts, chunks, manifest and index do not agree
 ├── TooManyFailuresError (RuntimeError) more rows failed than the run allows
+├── RunStoppedError (RuntimeError)     somebody stopped the run
 ├── UnfinishedError (RuntimeError)     slices without a receipt when the run had no more tries
 ├── ChunkFormatError (ValueError)      bytes that are not a chunk, or samples that fit in none
 └── StoreError (OSError)               the store refused
@@ -143,6 +144,10 @@ class TooManyFailuresError(EvenshardError, RuntimeError):
     """More rows failed than `max_failure_rate` allows."""
 
 
+class RunStoppedError(EvenshardError, RuntimeError):
+    """Somebody stopped the run; what is finished is kept, and the next run goes on from there."""
+
+
 class UnfinishedError(EvenshardError, RuntimeError):
     """Slices had no receipt when the run had no more tries.
 
@@ -193,7 +198,7 @@ class ObjectMissingError(StoreError):
     """There is no object of that name."""
 
 
-LASTING: Final = (UsageError, SliceReadError, SourceChangedError, TransformError, VerificationError)
+LASTING: Final = (RunStoppedError, UsageError, SliceReadError, SourceChangedError, TransformError, VerificationError)
 
 
 def may_pass(error: BaseException) -> bool:

@@ -68,7 +68,7 @@ HINTS: Final[Mapping[Reason, str]] = {
     Reason.NOT_A_PICTURE: "the body is something else, such as a web page",
     Reason.UNSUPPORTED_FORMAT: "a picture format that this build of Pillow does not read",
     Reason.BROKEN_PICTURE: "the picture is cut or damaged",
-    Reason.TOO_MANY_PIXELS: "the header declares more pixels than the limit",
+    Reason.TOO_MANY_PIXELS: "the header declares more pixels than the limit, or than the format to store fits",
     Reason.SAMPLE_TOO_LARGE: "one sample passes 4 GiB",
     Reason.VALUE_OUT_OF_RANGE: "a whole number does not fit in 64 bits",
     Reason.NOT_YIELDED: "the transform left the row out",

@@ -11,6 +11,9 @@ from evenshard.core.errors import OptionError
 MAX_CHUNK_BYTES: Final = 2**32 - 1
 """Offsets inside a chunk are unsigned 32 bit, and readers do not guard against their overflow."""
 
+MAX_WEBP_PX: Final = 16_383
+"""A side of a WebP picture is stored in 14 bits."""
+
 
 class Kind(StrEnum):
     """Type of one field of a sample; the values are the leaf ids of litdata's index.
@@ -119,6 +122,8 @@ class ImageOptions:
     def __post_init__(self) -> None:
         """Check the ranges."""
         _check_range("image_size", self.size_px, 1, 16_384)
+        if self.encode is Encode.WEBP:
+            _check_range("image_size", self.size_px, 1, MAX_WEBP_PX)
         _check_range("quality", self.quality, 1, 100)
         _check_range("max_pixels", self.max_pixels, 1, 2**31)
         _check_range("max_body_bytes", self.max_body_bytes, 1, 2**31)

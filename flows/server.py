@@ -1,0 +1,106 @@
+"""A Prefect server of a run's own, where none is set: started early, ended with the run.
+
+Prefect would start one by itself, but in the run's own process group: Ctrl-C would end it before the run
+could tell it anything, and it would outlive a run that is killed. This one is in a session of its own and
+ends when its standard input does, which is when the run does, however that comes about. It keeps its data
+where Prefect keeps them, so that a server started later shows the run.
+"""
+
+from __future__ import annotations
+
+import atexit
+import socket
+import subprocess
+import sys
+import time
+from typing import Final
+
+import httpx
+
+from evenshard.core.errors import EvenshardError
+
+PROGRAM: Final = """
+import os, signal, sys, threading
+
+def watch():
+    sys.stdin.buffer.read()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+threading.Thread(target=watch, daemon=True).start()
+import uvicorn
+create = "prefect.server.api.server:create_app"
+uvicorn.run(create, factory=True, host="127.0.0.1", port=int(sys.argv[1]), log_level="error", lifespan="on")
+"""
+START_SECONDS: Final = 180.0
+"""Ten times what a first start takes, migrations of an empty database included."""
+END_SECONDS: Final = 10.0
+POLL_SECONDS: Final = 0.1
+
+
+class ServerNotStartedError(EvenshardError, RuntimeError):
+    """Prefect's server ended, or did not answer in time."""
+
+
+class PrefectServer:
+    """A server process. It starts at once, and ends when this interpreter does.
+
+    To be made before Prefect is imported: what is registered first is done last at the end, so Prefect can
+    still tell the server what it has to, which it would otherwise try for minutes.
+    """
+
+    def __init__(self) -> None:
+        self._port = _free_port()
+        command = [sys.executable, "-c", PROGRAM, str(self._port)]
+        self._process = subprocess.Popen(  # noqa: S603 - our own program
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        atexit.register(self.close)
+
+    @property
+    def api_url(self) -> str:
+        """Address of its API."""
+        return f"http://127.0.0.1:{self._port}/api"
+
+    def close(self) -> None:
+        """End the server."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def wait_until_ready(self) -> None:
+        """Wait for its first answer.
+
+        Raises:
+            ServerNotStartedError: it ended, or did not answer in time.
+        """
+        due = time.monotonic() + START_SECONDS
+        with httpx.Client(trust_env=False) as client:
+            while time.monotonic() < due:
+                if self._process.poll() is not None:
+                    raise ServerNotStartedError("Prefect's server ended while starting; see `prefect server start`")
+                if _is_healthy(client, self.api_url):
+                    return
+                time.sleep(POLL_SECONDS)
+        raise ServerNotStartedError(f"Prefect's server did not answer within {START_SECONDS:.0f} s")
+
+
+def _is_healthy(client: httpx.Client, api_url: str) -> bool:
+    try:
+        return client.get(f"{api_url}/health").is_success
+    except httpx.TransportError:
+        return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
