@@ -6,11 +6,12 @@ Prints one JSON line a sample: bytes as their SHA-256, the rest as it is.
 import hashlib
 import json
 import sys
+from typing import Any
 
 from litdata import StreamingDataset
 
 
-def plain(value):
+def plain(value: Any) -> Any:
     """Make a value fit for JSON."""
     if isinstance(value, bytes | memoryview):
         return hashlib.sha256(value).hexdigest()
@@ -19,7 +20,7 @@ def plain(value):
     return value
 
 
-def main():
+def main() -> None:
     """Print all samples in order, by iteration, then the last one by its number."""
     dataset = StreamingDataset(sys.argv[1], shuffle=False)
     samples = [*dataset, dataset[len(dataset) - 1]]

@@ -47,7 +47,7 @@ class Web:
     def __init__(self, answer: Callable[[str], Answer] | None = None) -> None:
         self.answers: dict[str, Answer] = {}
         self.asked: Counter[str] = Counter()
-        self._answer = answer or (lambda _: Answer(body=b"no such thing", status=404))
+        self.answer = answer or (lambda _: Answer(body=b"no such thing", status=404))
         self._server = _Server(("127.0.0.1", 0), self._handler())
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         self.address = f"http://127.0.0.1:{self._server.server_address[1]}"
@@ -69,7 +69,7 @@ class Web:
 
             def do_GET(self) -> None:
                 path = self.path.partition("?")[0]
-                answer = web.answers.get(path) or web._answer(path)
+                answer = web.answers.get(path) or web.answer(path)
                 web.asked[self.path] += 1
                 time.sleep(answer.seconds)
                 busy = web.asked[self.path] <= answer.busy

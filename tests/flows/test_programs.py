@@ -1,0 +1,92 @@
+"""Whole programs: the demo with a Prefect of its own, and a run that is stopped by Ctrl-C and gone on with."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evenshard.adapters.local_store import LocalStore
+from evenshard.verification import verify
+from tests.flows.test_seed_program import environment
+from tests.support.pictures import jpeg
+from tests.support.sets import outcomes_of, read_set
+from tests.support.tables import link_columns, write_table
+from tests.support.web import Answer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.web import Web
+
+ROOT = Path(__file__).parents[2]
+
+
+def lines_of(process: subprocess.Popen[str]) -> Iterator[str]:
+    """Give a program's lines as they come; a program that says nothing for four minutes is killed."""
+    assert process.stdout is not None
+    watch = threading.Timer(240, process.kill)
+    watch.start()
+    try:
+        yield from process.stdout
+    finally:
+        watch.cancel()
+
+
+def test_demo_ends_well_with_a_prefect_of_its_own(tmp_path: Path) -> None:
+    """The README's first program: no server set, an empty home; every fault that was served is counted."""
+    own = {name: value for name, value in environment().items() if name != "PREFECT_API_URL"}
+    command = [sys.executable, "-m", "flows.cli", "demo", str(tmp_path / "demo")]
+    given: dict[str, Any] = {"cwd": ROOT, "capture_output": True, "text": True}
+    done = subprocess.run(command, env={**own, "PREFECT_HOME": str(tmp_path / "home")}, check=False, **given)
+    assert (0, "") == (done.returncode, done.stderr)
+    for told in ("rows planned", "rows per rank", "200 200", "rows/s", "verified: every byte", "400 rows = 391 stored"):
+        assert told in done.stdout
+    counts = verify(LocalStore(tmp_path / "demo/dataset")).counts
+    assert {"broken-picture": 1, "http-status": 6, "not-a-picture": 1, "too-slow": 1} == counts.failed
+    assert len(list((tmp_path / "demo/table").glob("*.parquet"))) == 4
+    assert len({row["original_format"] for row in outcomes_of(tmp_path / "demo/dataset")} - {None}) == 3
+    again = subprocess.run(command, env=own, check=False, **given)
+    assert again.returncode == 2
+    assert "is not empty" in again.stderr
+
+
+def test_run_goes_on_where_it_was_when_stopped_by_ctrl_c(web: Web, tmp_path: Path) -> None:
+    """Ctrl-C to the whole group: exit code 130, one line, nothing published; the next run does the rest only."""
+    held = threading.Event()
+    picture = jpeg(40, 30)
+
+    def answer(path: str) -> Answer:
+        if int(path[1:]) >= 20:
+            held.wait(60)
+        return Answer(body=picture)
+
+    web.answer = answer
+    source = write_table(tmp_path / "t.parquet", link_columns([f"{web.address}/{row}" for row in range(40)]))
+    command = [sys.executable, "-m", "flows.cli", "ingest", str(source), str(tmp_path / "set"), "--rows-per-slice", "4"]
+    command += ["--engine", "processes", "--engine-workers", "2", "--caption-column", "caption", "--timeout", "60"]
+    given: dict[str, Any] = {"cwd": ROOT, "env": environment(), "text": True}
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    receipts, told = tmp_path / "set/.evenshard/receipts/g0001", []
+    with subprocess.Popen(command, start_new_session=True, **pipes, **given) as process:
+        for line in lines_of(process):
+            told.append(line)
+            if " of 40 rows" in line:
+                while len(list(receipts.glob("*.json"))) < 5 and process.poll() is None:
+                    held.wait(0.1)
+                os.killpg(process.pid, signal.SIGINT)
+    assert process.returncode == 130
+    assert told[-1] == "evenshard: stopped; run the same command again to go on where it was\n"
+    held.set()
+    assert sorted(path.stem for path in receipts.iterdir()) == [f"s{index:06d}" for index in range(5)]
+    assert not (tmp_path / "set/index.json").exists()
+
+    web.asked.clear()
+    done = subprocess.run(command, capture_output=True, check=False, timeout=240, **given)
+    assert (0, "") == (done.returncode, done.stderr)
+    assert {f"/{row}" for row in range(20, 40)} == set(web.asked)
+    assert [f"Bild Nº {row} 図" for row in range(40)] == [sample["caption"] for sample in read_set(tmp_path / "set")]
