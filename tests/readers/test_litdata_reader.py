@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from PIL import Image
 
+from evenshard.adapters.local_store import LocalStore
 from evenshard.clients import Clients
+from evenshard.core.recipe import ImageOptions
 from evenshard.core.world import World
+from evenshard.destination import prepare
 from evenshard.planning import Request, make_plan
 from evenshard.publish import publish
-from evenshard.adapters.local_store import LocalStore
-from evenshard.core.recipe import ImageOptions
-from evenshard.destination import prepare
 from evenshard.slices import RunSettings, make_job
 from evenshard.worker import SliceWorker
 from tests.support.pictures import jpeg
@@ -62,9 +62,7 @@ def web() -> Iterator[Web]:
         yield server
 
 
-def test_reader_gives_every_sample_back_when_pictures_are_stored(
-    web: Web, tmp_path: Path, litdata_python: str
-) -> None:
+def test_reader_gives_every_sample_back_when_pictures_are_stored(web: Web, tmp_path: Path, litdata_python: str) -> None:
     """All samples over many chunks, in row order, captions equal, JPEG bytes of the size asked for."""
     links = [f"{web.address}/{number}.jpg" for number in range(40)]
     source = write_table(tmp_path / "t.parquet", link_columns(links))
