@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Final
 
 from evenshard.adapters.parquet import read_footers
 from evenshard.adapters.source_files import find_files
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from evenshard.core.columns import Footer
+
+
+SHAPING_LIBRARIES: Final = ("evenshard", "pillow", "polars")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +67,10 @@ def make_plan(source: str | Sequence[str], request: Request, *, generation: int 
         BadSourcesError: files that are broken, or lack a column.
         ColumnError: no file has a wanted column.
     """
-    paths = find_files(source) if isinstance(source, str) else [path for each in source for path in find_files(each)]
+    named = [source] if isinstance(source, str) else source
+    paths = [path for each in named for path in find_files(each)]
+    if not paths:
+        raise OptionError("source", "no file is named; give at least one Parquet file")
     _refuse_doubles(paths)
     footers, broken = read_footers(paths)
     if broken:
@@ -78,6 +85,7 @@ def make_plan(source: str | Sequence[str], request: Request, *, generation: int 
         caption_column=request.caption_column if request.transform == IMAGES else None,
         image=request.image,
         chunk_bytes=request.chunk_bytes,
+        libraries=tuple(f"{name} {version(name)}" for name in SHAPING_LIBRARIES),
     )
     return Plan(
         sources=tuple(map(_source, footers)),

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from importlib.metadata import version
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from evenshard.adapters.litdata import make_index
-from evenshard.core.errors import TooManyFailuresError, UnfinishedError, VerificationError
-from evenshard.core.layout import INDEX, MANIFEST, generation_name
+from evenshard.core.errors import (
+    DestinationError,
+    ObjectExistsError,
+    TooManyFailuresError,
+    UnfinishedError,
+    VerificationError,
+)
+from evenshard.core.layout import INDEX, MANIFEST, generation_name, receipt_name
 from evenshard.core.manifest import Manifest, make_manifest
 from evenshard.core.outcome import HINTS, Counts, Reason
 from evenshard.core.text import to_json
 from evenshard.core.verify import check_receipts
-from evenshard.verification import check_files, read_receipts
+from evenshard.verification import check_files, read_manifest, read_receipts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from evenshard.core.plan import Plan
+    from evenshard.core.receipt import Receipt
     from evenshard.core.store import Store
-
-SHAPING_LIBRARIES: Final = ("evenshard", "pillow", "polars")
-"""Another version of one of these may write other bytes from the same rows."""
 
 
 def publish(
@@ -41,21 +44,32 @@ def publish(
     Raises:
         UnfinishedError: slices without a receipt.
         VerificationError: something is missing, short, altered or does not add up; names slice and chunk.
+            The receipts of such slices are withdrawn, so that the next run does them again.
         TooManyFailuresError: more rows failed than accepted.
+        DestinationError: another plan was published here meanwhile.
     """
-    receipts = read_receipts(store, generation=plan.generation, indexes=range(plan.num_slices))
+    receipts = read_receipts(store, generation=plan.generation)
     missing = [index for index in range(plan.num_slices) if index not in receipts]
     if missing:
         told = last_errors or {}
         raise UnfinishedError([(index, told.get(index, "has no receipt")) for index in missing])
-    problems = check_receipts(plan, receipts) or check_files(store, receipts.values())
+    problems = check_receipts(plan, receipts)
     if problems:
         raise VerificationError(problems)
     in_order = [receipts[index] for index in range(plan.num_slices)]
     check_failure_rate(Counts.total(receipt.counts for receipt in in_order), max_failure_rate)
-    manifest = make_manifest(plan, in_order, versions=_versions(), published_at=datetime.now(UTC).isoformat())
-    _write(store, manifest)
-    return manifest
+    _check_files(store, in_order)
+    return _write(store, make_manifest(plan, in_order, published_at=datetime.now(UTC).isoformat()))
+
+
+def _check_files(store: Store, receipts: list[Receipt]) -> None:
+    problems = check_files(store, receipts)
+    bad = {index for index, _ in problems}
+    for receipt in receipts:
+        if receipt.slice_index in bad:
+            store.delete(receipt_name(generation=receipt.generation, slice_index=receipt.slice_index))
+    if problems:
+        raise VerificationError([problem for _, problem in problems], "run again to do these slices again")
 
 
 def check_failure_rate(counts: Counts, max_failure_rate: float) -> None:
@@ -74,13 +88,20 @@ def check_failure_rate(counts: Counts, max_failure_rate: float) -> None:
         )
 
 
-def _write(store: Store, manifest: Manifest) -> None:
-    """Write manifest and index; the index, which readers open, last."""
-    text = [to_json(manifest, indent=1)]
-    store.put(generation_name(manifest.generation), text)
-    store.put(MANIFEST, text)
+def _write(store: Store, manifest: Manifest) -> Manifest:
+    """Write manifest and index; the index, which readers open, last.
+
+    The generation's own manifest is created only if there is none: that decides between two runs, and a
+    run that was stopped here finds it and goes on.
+    """
+    name = generation_name(manifest.generation)
+    try:
+        store.put_new(name, [to_json(manifest, indent=1)])
+    except ObjectExistsError:
+        earlier = read_manifest(store, name)
+        if earlier.fingerprint != manifest.fingerprint:
+            raise DestinationError(f"{store.address}: another plan was published here meanwhile") from None
+        manifest = earlier
+    store.put(MANIFEST, [to_json(manifest, indent=1)])
     store.put(INDEX, [to_json(make_index(manifest))])
-
-
-def _versions() -> dict[str, str]:
-    return {name: version(name) for name in SHAPING_LIBRARIES}
+    return manifest

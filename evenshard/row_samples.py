@@ -161,10 +161,10 @@ def callable_samples(
             num_samples += 1
             seen(stored)
     except Exception as error:  # a stranger's code: whatever it raises belongs to this slice, by name
-        raise TransformError(job.piece.index, f"{job.recipe.transform}: {type(error).__name__}: {error}") from error
+        raise TransformError(job.slice.index, f"{job.recipe.transform}: {type(error).__name__}: {error}") from error
     if num_samples > frame.height:
         problem = f"{job.recipe.transform} yielded {num_samples} samples for {frame.height} rows; one a row at most"
-        raise TransformError(job.piece.index, problem)
+        raise TransformError(job.slice.index, problem)
     schema, samples = encoder.finish()
     left_out = Outcome(source=None, row=None, status=Status.FILTERED, reason=Reason.NOT_YIELDED)
     for _ in range(frame.height - num_samples):

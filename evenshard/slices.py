@@ -12,7 +12,7 @@ from evenshard.adapters.fetch import FetchOptions
 from evenshard.adapters.litdata import group_samples, hash_parts, pack_chunk
 from evenshard.adapters.outcomes import pack_outcomes
 from evenshard.adapters.parquet import FileChangedError, UnreadableError, read_rows
-from evenshard.core.errors import ObjectExistsError, SliceReadError, SourceChangedError, VerificationError
+from evenshard.core.errors import ObjectExistsError, SliceError, SliceReadError, SourceChangedError, VerificationError
 from evenshard.core.layout import chunk_name, outcomes_name, receipt_name
 from evenshard.core.outcome import Counts, Outcome, Status
 from evenshard.core.plan import Piece, Slice
@@ -52,7 +52,7 @@ class SliceJob:
     Args:
         settings: where and how.
         fingerprint, generation, recipe: of the plan.
-        piece: which slice.
+        slice: which one.
         pieces: its rows' places in the source files.
     """
 
@@ -60,7 +60,7 @@ class SliceJob:
     fingerprint: str
     generation: int
     recipe: Recipe
-    piece: Slice
+    slice: Slice
     pieces: tuple[Piece, ...]
 
 
@@ -87,27 +87,35 @@ class Samples:
 
 def make_job(plan: Plan, index: int, settings: RunSettings, *, fingerprint: str) -> SliceJob:
     """Cut out of a plan what one slice needs; the plan's fingerprint is worked out once for all of them."""
-    piece = plan.slice_at(index)
+    cut = plan.slice_at(index)
     return SliceJob(
         settings=settings,
         fingerprint=fingerprint,
         generation=plan.generation,
         recipe=plan.recipe,
-        piece=piece,
-        pieces=plan.pieces(piece.start, piece.stop),
+        slice=cut,
+        pieces=plan.pieces(cut.start, cut.stop),
     )
 
 
-def is_finished(store: Store, job: SliceJob) -> Receipt | None:
-    """Give the receipt of a slice that an earlier run finished, if its files are there."""
-    try:
-        receipt = find_receipt(store, generation=job.generation, slice_index=job.piece.index)
-    except VerificationError:  # a damaged receipt signs for nothing; the slice is done again
-        return None
+def find_finished(store: Store, job: SliceJob) -> Receipt | None:
+    """Give the receipt of a slice that an earlier attempt finished, if its files are there."""
+    receipt = _earlier_receipt(store, job)
     if receipt is None or receipt.fingerprint != job.fingerprint:
         return None
+    return receipt if _files_are_there(store, receipt) else None
+
+
+def _earlier_receipt(store: Store, job: SliceJob) -> Receipt | None:
+    try:
+        return find_receipt(store, generation=job.generation, slice_index=job.slice.index)
+    except VerificationError:  # a damaged receipt signs for nothing; the slice is done again
+        return None
+
+
+def _files_are_there(store: Store, receipt: Receipt) -> bool:
     files: list[Chunk | OutcomesPart] = [*receipt.chunks, receipt.outcomes]
-    return receipt if all(store.size(file.name) == file.num_bytes for file in files) else None
+    return all(store.size(file.name) == file.num_bytes for file in files)
 
 
 def read_slice(job: SliceJob) -> pl.DataFrame:
@@ -120,16 +128,16 @@ def read_slice(job: SliceJob) -> pl.DataFrame:
     try:
         return read_rows(job.pieces, job.recipe.columns)
     except FileChangedError as error:
-        raise SourceChangedError(job.piece.index, str(error)) from error
+        raise SourceChangedError(job.slice.index, str(error)) from error
     except UnreadableError as error:
-        raise SliceReadError(job.piece.index, str(error)) from error
+        raise SliceReadError(job.slice.index, str(error)) from error
 
 
 def store_slice(job: SliceJob, samples: Samples, store: Store) -> Receipt:
     """Write the chunks of a slice, its outcomes, and last its receipt.
 
     A second attempt that comes late finds a receipt; then that one counts, and what this one wrote
-    under other names is swept later.
+    under other names belongs to nothing.
 
     Args:
         job: the slice.
@@ -141,11 +149,11 @@ def store_slice(job: SliceJob, samples: Samples, store: Store) -> Receipt:
     receipt = Receipt(
         fingerprint=job.fingerprint,
         generation=job.generation,
-        slice_index=job.piece.index,
-        rank=job.piece.rank,
-        start=job.piece.start,
-        stop=job.piece.stop,
-        counts=Counts.of(outcomes, planned=job.piece.num_rows),
+        slice_index=job.slice.index,
+        rank=job.slice.rank,
+        start=job.slice.start,
+        stop=job.slice.stop,
+        counts=Counts.of(outcomes, planned=job.slice.num_rows),
         chunks=tuple(chunks),
         outcomes=_store_outcomes(job, outcomes, store),
         schema=samples.schema(),
@@ -154,13 +162,15 @@ def store_slice(job: SliceJob, samples: Samples, store: Store) -> Receipt:
 
 
 def _sign(job: SliceJob, receipt: Receipt, store: Store) -> Receipt:
-    name = receipt_name(generation=job.generation, slice_index=job.piece.index)
+    name = receipt_name(generation=job.generation, slice_index=job.slice.index)
     text = [to_json(receipt, indent=1)]
     try:
         store.put_new(name, text)
     except ObjectExistsError:
-        earlier = is_finished(store, job)
-        if earlier is not None:
+        earlier = _earlier_receipt(store, job)
+        if earlier is not None and earlier.fingerprint != job.fingerprint:
+            raise SliceError(job.slice.index, f"{store.address} holds its receipt of another plan") from None
+        if earlier is not None and _files_are_there(store, earlier):
             return earlier
         store.put(name, text)
     return receipt
@@ -179,7 +189,7 @@ def _store_chunks(job: SliceJob, rows: Iterable[Sampled], store: Store, outcomes
     for number, group in enumerate(group_samples(encoded(), chunk_bytes=job.recipe.chunk_bytes)):
         parts = pack_chunk(group)
         num_bytes, sha256 = hash_parts(parts)
-        name = chunk_name(generation=job.generation, slice_index=job.piece.index, number=number, sha256=sha256)
+        name = chunk_name(generation=job.generation, slice_index=job.slice.index, number=number, sha256=sha256)
         store.put(name, parts)
         _place(waiting, outcomes, chunk=number, num_samples=len(group))
         yield Chunk(name=name, num_samples=len(group), num_bytes=num_bytes, sha256=sha256)
@@ -200,7 +210,7 @@ def _place(waiting: deque[Outcome], outcomes: list[Outcome], *, chunk: int, num_
 def _store_outcomes(job: SliceJob, outcomes: list[Outcome], store: Store) -> OutcomesPart:
     parts = [pack_outcomes(outcomes)]
     num_bytes, sha256 = hash_parts(parts)
-    name = outcomes_name(generation=job.generation, slice_index=job.piece.index, sha256=sha256)
+    name = outcomes_name(generation=job.generation, slice_index=job.slice.index, sha256=sha256)
     store.put(name, parts)
     return OutcomesPart(name=name, num_rows=len(outcomes), num_bytes=num_bytes, sha256=sha256)
 

@@ -14,6 +14,8 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
+import pickle
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -41,41 +43,57 @@ def load_transform(name: str) -> Callable[[pl.DataFrame], Iterable[object]]:
         OptionError: there is no such module or callable.
     """
     found = find_callable(name)
-    made = found() if inspect.isclass(found) else found
-    if not callable(made):
-        raise OptionError("transform", f"{name} is not callable")
-    return cast("Callable[[pl.DataFrame], Iterable[object]]", made)
+    return cast("Callable[[pl.DataFrame], Iterable[object]]", found() if inspect.isclass(found) else found)
 
 
 def find_callable(name: str) -> Any:  # noqa: ANN401 - whatever the module holds
     """Import what `package.module:callable` names.
 
     Raises:
-        OptionError: there is no such module, or nothing of that name in it.
+        OptionError: there is no such module, or nothing in it of that name that can be called.
     """
     module_name, _, attribute = name.partition(":")
     if not module_name or not attribute:
         raise OptionError("transform", f"{name!r} is not images, rows, or package.module:callable")
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise OptionError("transform", f"module {module_name!r} cannot be imported: {error}") from error
-    try:
-        return getattr(module, attribute)
-    except AttributeError:
-        raise OptionError("transform", f"module {module_name!r} has no {attribute!r}") from None
+    except Exception as error:  # a caller's module may raise anything when it is imported
+        problem = f"module {module_name!r} cannot be imported: {type(error).__name__}: {error}"
+        raise OptionError("transform", problem) from error
+    found = getattr(module, attribute, None)
+    if not callable(found):
+        raise OptionError("transform", f"module {module_name!r} has no callable {attribute!r}")
+    return found
 
 
 def version_of(transform: object) -> str:
-    """Hash the source file of a callable, so that a plan notices when its code has changed; empty if it has none."""
+    """Hash a callable's source file and, of an instance, its state, so that a plan notices when either has changed.
+
+    What the code imports from elsewhere is not looked at. Empty for the built-in transforms.
+    """
     if transform is None:
         return ""
-    defined = transform if inspect.isroutine(transform) or inspect.isclass(transform) else type(transform)
+    if isinstance(transform, partial):
+        return _hashed(version_of(transform.func), (transform.args, transform.keywords))
+    if inspect.isroutine(transform) or inspect.isclass(transform):
+        return _hashed(_source_of(transform))
+    return _hashed(_source_of(type(transform)), getattr(transform, "__dict__", {}))
+
+
+def _source_of(defined: object) -> str:
     try:
         file = inspect.getsourcefile(cast("type", defined))
-    except TypeError:
+    except TypeError:  # built in, or typed at a prompt
         return ""
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file and Path(file).is_file() else ""
+    return Path(file).read_text("utf-8", "replace") if file and Path(file).is_file() else ""
+
+
+def _hashed(source: str, state: object = None) -> str:
+    try:
+        written = pickle.dumps(state, protocol=4)
+    except (pickle.PicklingError, TypeError, AttributeError):
+        written = repr(state).encode()
+    return hashlib.sha256(source.encode() + b"\0" + written).hexdigest()
 
 
 def schema_of(transform: object) -> SampleSchema | None:

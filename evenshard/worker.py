@@ -21,7 +21,7 @@ from evenshard import transforms
 from evenshard.adapters.local_store import LocalStore
 from evenshard.clients import Clients
 from evenshard.row_samples import callable_samples, image_samples, plain_samples
-from evenshard.slices import is_finished, read_slice, store_slice
+from evenshard.slices import find_finished, read_slice, store_slice
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +65,7 @@ class SliceWorker:
         """
         store = LocalStore(job.settings.destination)
         tally = _Tally(report)
-        receipt = is_finished(store, job)
+        receipt = find_finished(store, job)
         if receipt is None:
             samples = self._samples(job, tally.add)
             receipt = store_slice(job, samples, store)

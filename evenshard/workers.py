@@ -38,7 +38,7 @@ class ProcessWorker:
 
     def run(self, job: SliceJob, report: Callable[[Progress], None]) -> Receipt:
         """Do one slice there."""
-        receipt: Receipt = self.process.run(job, slice_index=job.piece.index, report=report)
+        receipt: Receipt = self.process.run(job, slice_index=job.slice.index, report=report)
         return receipt
 
     def kill(self) -> None:
@@ -71,8 +71,8 @@ class Workers:
         """
         with self._lent() as worker:
             receipt = worker.run(job, report)
-        if receipt.slice_index != job.piece.index:
-            raise SliceError(job.piece.index, f"its worker signed for slice {receipt.slice_index}")
+        if receipt.slice_index != job.slice.index:
+            raise SliceError(job.slice.index, f"its worker signed for slice {receipt.slice_index}")
         return receipt
 
     @contextmanager

@@ -102,7 +102,7 @@ def group_samples(samples: Iterable[bytes], *, chunk_bytes: int) -> Iterator[lis
 
 def pack_chunk(samples: Sequence[bytes]) -> list[bytes]:
     """Give the parts of a chunk file: its header, then the samples, uncopied."""
-    offset = 4 + 4 * (len(samples) + 1)
+    offset = table_bytes(len(samples))
     offsets = [offset]
     for sample in samples:
         offset += len(sample)
@@ -121,24 +121,42 @@ def hash_parts(parts: Iterable[bytes]) -> tuple[int, str]:
     return length, digest.hexdigest()
 
 
-def header_bytes(first: bytes) -> int:
-    """Say how long the header of a chunk is, from its first four bytes."""
-    if len(first) < 4:
+def table_bytes(num_samples: int) -> int:
+    """Say how long the header of a chunk is: its count, and its table of offsets."""
+    return 4 + 4 * (num_samples + 1)
+
+
+def count_samples(header: bytes, *, num_bytes: int) -> int:
+    """Read a chunk's count, and check its table of offsets where all of it is given.
+
+    Args:
+        header: the first bytes of the file: as many as the expected table has.
+        num_bytes: length of the whole file.
+
+    Raises:
+        ChunkFormatError: the table does not fit the file.
+    """
+    if len(header) < 4:
         raise ChunkFormatError("is too short for a chunk")
-    return 4 + 4 * (int.from_bytes(first[:4], "little") + 1)
+    num_samples = int.from_bytes(header[:4], "little")
+    if table_bytes(num_samples) <= len(header):
+        read_offsets(header, num_bytes=num_bytes)
+    return num_samples
 
 
 def read_offsets(header: bytes, *, num_bytes: int) -> tuple[int, ...]:
     """Read and check the table of offsets: N + 1 numbers for N samples.
 
     Args:
-        header: at least the first `header_bytes` bytes of the file.
+        header: at least the whole table.
         num_bytes: length of the whole file.
 
     Raises:
         ChunkFormatError: the table does not fit the file.
     """
-    length = header_bytes(header)
+    if len(header) < 4:
+        raise ChunkFormatError("is too short for a chunk")
+    length = table_bytes(int.from_bytes(header[:4], "little"))
     if length > min(len(header), num_bytes):
         raise ChunkFormatError("is shorter than its table of offsets")
     offsets = struct.unpack_from(f"<{length // 4 - 1}I", header, 4)

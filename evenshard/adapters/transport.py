@@ -163,6 +163,8 @@ class _Stream(httpx.AsyncByteStream):
         protocol = None if answer.connection is None else answer.connection.protocol
         self._closed = None if protocol is None else protocol.closed
         if self._closed is not None:
+            self._closed.remove_done_callback(_look_at)  # one is enough on a connection that is used again
+            self._closed.add_done_callback(_look_at)
             self._closed.add_done_callback(self._end)
         elif protocol is not None:  # closed before anybody could look
             self._end()
@@ -180,3 +182,9 @@ class _Stream(httpx.AsyncByteStream):
         content = self._answer.content
         if not content.is_eof() and content.exception() is None:
             content.set_exception(aiohttp.ClientPayloadError("the connection ended within the body"))
+
+
+def _look_at(closed: asyncio.Future[None]) -> None:
+    """Retrieve how a connection ended, or asyncio complains that nobody did."""
+    if not closed.cancelled():
+        closed.exception()

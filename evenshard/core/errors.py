@@ -126,18 +126,20 @@ class VerificationError(EvenshardError, RuntimeError):
 
     Args:
         problems: one sentence each, naming slice and chunk.
+        advice: what to do.
     """
 
-    def __init__(self, problems: Sequence[str]) -> None:
+    def __init__(self, problems: Sequence[str], advice: str = "") -> None:
         """Keep the sentences."""
-        super().__init__(tuple(problems))
+        super().__init__(tuple(problems), advice)
         self.problems = tuple(problems)
+        self.advice = advice
 
     def __str__(self) -> str:
         """Print the first few problems and how many there are."""
         shown = "; ".join(self.problems[:5])
         more = f"; and {len(self.problems) - 5} more" if len(self.problems) > 5 else ""
-        return f"{len(self.problems)} found: {shown}{more}"
+        return f"{len(self.problems)} found: {shown}{more}" + (f"; {self.advice}" if self.advice else "")
 
 
 class TooManyFailuresError(EvenshardError, RuntimeError):

@@ -6,6 +6,7 @@ two attempts at one slice never overwrite each other: the receipt decides which 
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 INDEX: Final = "index.json"
@@ -39,9 +40,15 @@ def receipt_name(*, generation: int, slice_index: int) -> str:
     return f"{receipts_prefix(generation)}s{slice_index:06d}.json"
 
 
-def plan_name(*, generation: int, fingerprint: str) -> str:
-    """Name the stored plan of a generation."""
-    return f"{PLANS}g{generation:04d}-{fingerprint[:HASH_DIGITS]}.json"
+def slice_index_in(receipt: str) -> int:
+    """Read the slice's position back from a receipt's name; -1 if it is no receipt's name."""
+    found = re.fullmatch(r".*/s(\d{6,})\.json", receipt)
+    return int(found.group(1)) if found else -1
+
+
+def plan_name(generation: int) -> str:
+    """Name the stored plan of a generation: one name, so that only one plan can claim it."""
+    return f"{PLANS}g{generation:04d}.json"
 
 
 def generation_name(generation: int) -> str:

@@ -65,7 +65,6 @@ class Manifest:
         dropped: rows left out by `remainder=drop`.
         schema: shape of a sample; None if there is none.
         slices: in row order.
-        versions: of evenshard and the libraries that shape bytes.
         published_at: UTC, ISO 8601; the only field that differs between equal runs.
     """
 
@@ -81,7 +80,6 @@ class Manifest:
     dropped: tuple[SourceRows, ...]
     schema: SampleSchema | None
     slices: tuple[SliceEntry, ...]
-    versions: dict[str, str]
     published_at: str
 
     @property
@@ -118,13 +116,24 @@ def receipt_of(manifest: Manifest, entry: SliceEntry) -> Receipt:
     )
 
 
-def make_manifest(plan: Plan, receipts: Sequence[Receipt], *, versions: dict[str, str], published_at: str) -> Manifest:
+def plan_of(manifest: Manifest) -> Plan:
+    """Give the plan that a manifest was made from."""
+    return Plan(
+        sources=manifest.sources,
+        world=manifest.world,
+        recipe=manifest.recipe,
+        rows_per_slice=manifest.rows_per_slice,
+        remainder=manifest.remainder,
+        generation=manifest.generation,
+    )
+
+
+def make_manifest(plan: Plan, receipts: Sequence[Receipt], *, published_at: str) -> Manifest:
     """Join a plan with its receipts.
 
     Args:
         plan: what was to be done.
         receipts: one per slice, in slice order, already verified against the plan.
-        versions: of evenshard and the libraries that shape bytes.
         published_at: UTC, ISO 8601.
     """
     number = {source.path: index for index, source in enumerate(plan.sources)}
@@ -158,6 +167,5 @@ def make_manifest(plan: Plan, receipts: Sequence[Receipt], *, versions: dict[str
             )
             for receipt in receipts
         ),
-        versions=versions,
         published_at=published_at,
     )

@@ -151,12 +151,13 @@ class Recipe:
     Args:
         columns: what is read of each row, in order.
         transform: `images`, `rows`, or `package.module:callable`.
-        transform_version: hash of the callable's source text; empty for the built-in ones.
+        transform_version: hash of the callable's source text and state; empty for the built-in ones.
         schema: declared shape of a sample, or None where a callable declares none.
         url_column, caption_column: columns of links and captions, for `images`.
         image: what is done to pictures, for `images` and for callables that ask.
         chunk_bytes: samples are added to a chunk until the next would pass this, 1 to 2^32 - 1.
         file_format: name of the output format.
+        libraries: evenshard and those whose other versions may write other bytes, as `name version`.
     """
 
     columns: tuple[Column, ...]
@@ -168,15 +169,11 @@ class Recipe:
     image: ImageOptions = field(default_factory=ImageOptions)
     chunk_bytes: int = 64_000_000
     file_format: str = "litdata"
+    libraries: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the ranges."""
         _check_range("chunk_bytes", self.chunk_bytes, 1, MAX_CHUNK_BYTES)
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """Names of the columns, in order."""
-        return tuple(column.name for column in self.columns)
 
 
 def _check_range(option: str, value: int, low: int, high: int) -> None:

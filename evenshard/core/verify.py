@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from evenshard.core.manifest import make_manifest, plan_of, receipt_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -50,15 +52,15 @@ def check_receipts(plan: Plan, receipts: Mapping[int, Receipt]) -> list[str]:
 
 
 def _receipt_problems(plan: Plan, receipt: Receipt, *, index: int, fingerprint: str) -> Iterator[str]:
-    piece, counts = plan.slice_at(index), receipt.counts
+    cut, counts = plan.slice_at(index), receipt.counts
     if receipt.fingerprint != fingerprint:
         yield f"slice {index} has a receipt of another plan: {receipt.fingerprint[:12]}, this one is {fingerprint[:12]}"
         return
     said = (receipt.slice_index, receipt.rank, receipt.start, receipt.stop)
-    if said != (index, piece.rank, piece.start, piece.stop):
+    if said != (index, cut.rank, cut.start, cut.stop):
         yield f"slice {index} has a receipt of other rows: {receipt.start} to {receipt.stop}"
-    if counts.planned != piece.num_rows:
-        yield f"slice {index} has {piece.num_rows} rows, its receipt counts {counts.planned}"
+    if counts.planned != cut.num_rows:
+        yield f"slice {index} has {cut.num_rows} rows, its receipt counts {counts.planned}"
     if not counts.adds_up:
         yield (
             f"slice {index}: {counts.stored} stored + {counts.num_filtered} filtered + {counts.num_failed} failed "
@@ -96,6 +98,8 @@ def check_outcomes(part: OutcomesPart, facts: Facts, *, slice_index: int) -> lis
 def _file_problem(*, num_bytes: int, sha256: str, facts: Facts) -> str | None:
     if facts.num_bytes is None:
         return "is missing"
+    if facts.problem and facts.sha256 is None:
+        return facts.problem
     if facts.num_bytes != num_bytes:
         return f"has {facts.num_bytes} bytes instead of {num_bytes}"
     if facts.problem:
@@ -105,8 +109,16 @@ def _file_problem(*, num_bytes: int, sha256: str, facts: Facts) -> str | None:
     return None
 
 
-def check_manifest(manifest: Manifest) -> Iterator[str]:
-    """Check that a manifest adds up in itself."""
-    stored = sum(chunk.num_samples for chunk in manifest.chunks)
-    if not manifest.counts.adds_up or manifest.counts.stored != stored:
-        yield f"the manifest counts {manifest.counts.stored} stored rows, its chunks hold {stored} samples"
+def check_manifest(manifest: Manifest) -> list[str]:
+    """Check that a manifest follows from its own plan and receipts, to the last number."""
+    plan = plan_of(manifest)
+    if plan.fingerprint != manifest.fingerprint:
+        return [f"the manifest's settings make plan {plan.fingerprint[:12]}, it says {manifest.fingerprint[:12]}"]
+    receipts = {entry.index: receipt_of(manifest, entry) for entry in manifest.slices}
+    problems = check_receipts(plan, receipts)
+    if problems:
+        return problems
+    in_order = [receipts[index] for index in range(plan.num_slices)]
+    if make_manifest(plan, in_order, published_at=manifest.published_at) != manifest:
+        return ["the manifest's totals do not follow from its slices"]
+    return []

@@ -1,0 +1,25 @@
+"""The store behind an address."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evenshard.adapters.local_store import LocalStore
+from evenshard.core.errors import OptionError
+
+if TYPE_CHECKING:
+    from evenshard.core.store import Store
+
+
+def open_store(address: str) -> Store:
+    """Open the data set folder at an address; it need not exist.
+
+    Raises:
+        OptionError: there is something else, or no such kind of store.
+    """
+    if "://" in address:
+        raise OptionError("destination", f"{address}: only folders are written to yet, no addresses of this kind")
+    if Path(address).exists() and not Path(address).is_dir():
+        raise OptionError("destination", f"{address} is a file; give a folder")
+    return LocalStore(address)
