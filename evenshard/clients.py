@@ -8,8 +8,8 @@ from io import BytesIO
 from typing import Final, Self
 
 from evenshard.adapters.fetch import Body, Fetcher, FetchOptions
-
-MAX_IMAGE_BYTES: Final = 32_000_000
+from evenshard.core.errors import RunStoppedError
+from evenshard.core.recipe import ImageOptions
 
 
 class Clients:
@@ -18,10 +18,13 @@ class Clients:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._fetchers: dict[FetchOptions, Fetcher] = {}
+        self._closed = False
 
     def get(self, options: FetchOptions) -> Fetcher:
         """Give the client for a way of asking; any number of threads may use it."""
         with self._lock:
+            if self._closed:
+                raise RunStoppedError("the run was stopped")
             if options not in self._fetchers:
                 self._fetchers[options] = Fetcher(options)
             return self._fetchers[options]
@@ -29,6 +32,7 @@ class Clients:
     def close(self) -> None:
         """End all clients' threads and connections."""
         with self._lock:
+            self._closed = True
             while self._fetchers:
                 self._fetchers.popitem()[1].close()
 
@@ -58,7 +62,7 @@ def download_image_with_retry(
         The body and None, or None and the reason why there is none.
     """
     fetcher = _OWN.get(FetchOptions(timeout_seconds=timeout, attempts=retries + 1))
-    ((_, result),) = fetcher.fetch([url], max_body_bytes=MAX_IMAGE_BYTES)
+    ((_, result),) = fetcher.fetch([url], max_body_bytes=ImageOptions().max_body_bytes)
     if isinstance(result, Body):
         return BytesIO(result.data), None
     return None, f"{result.reason}: {result.detail}" if result.detail else str(result.reason)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from evenshard.adapters.image import Picture, make_picture
 from evenshard.adapters.litdata import encode_leaf, encode_sample
 from evenshard.adapters.parquet import OVERFLOWED
-from evenshard.core.errors import TransformError
+from evenshard.core.errors import RunStoppedError, TransformError
 from evenshard.core.order import in_order
 from evenshard.core.outcome import Failure, Outcome, Reason, Status
 from evenshard.slices import Sampled, Samples, row_places
@@ -157,14 +157,15 @@ def callable_samples(
     num_samples = 0
     try:
         for sample in transform(frame.drop(OVERFLOWED)):
-            encoder.add(sample)
             num_samples += 1
+            if num_samples > frame.height:
+                raise ValueError(f"more samples than the slice's {frame.height} rows; yield one a row at most")  # noqa: TRY301
+            encoder.add(sample)
             seen(stored)
+    except RunStoppedError:
+        raise
     except Exception as error:  # a stranger's code: whatever it raises belongs to this slice, by name
         raise TransformError(job.slice.index, f"{job.recipe.transform}: {type(error).__name__}: {error}") from error
-    if num_samples > frame.height:
-        problem = f"{job.recipe.transform} yielded {num_samples} samples for {frame.height} rows; one a row at most"
-        raise TransformError(job.slice.index, problem)
     schema, samples = encoder.finish()
     left_out = Outcome(source=None, row=None, status=Status.FILTERED, reason=Reason.NOT_YIELDED)
     for _ in range(frame.height - num_samples):

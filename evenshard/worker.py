@@ -11,6 +11,7 @@ import pickle
 import sys
 import threading
 import time
+import traceback
 from collections import Counter
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -18,10 +19,11 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
 from evenshard import transforms
-from evenshard.adapters.local_store import LocalStore
 from evenshard.clients import Clients
+from evenshard.core.errors import RunStoppedError, TransformError
 from evenshard.row_samples import callable_samples, image_samples, plain_samples
 from evenshard.slices import find_finished, read_slice, store_slice
+from evenshard.stores import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,6 +52,7 @@ class SliceWorker:
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
+        self._stopped = threading.Event()
         self._transforms: dict[str, Any] = {}
 
     def run(self, job: SliceJob, report: Callable[[Progress], None]) -> Receipt:
@@ -63,8 +66,8 @@ class SliceWorker:
             SliceError: it could not be finished.
             StoreError: the destination refused.
         """
-        store = LocalStore(job.settings.destination)
-        tally = _Tally(report)
+        store = open_store(job.settings.destination)
+        tally = _Tally(report, self._stopped)
         receipt = find_finished(store, job)
         if receipt is None:
             samples = self._samples(job, tally.add)
@@ -75,7 +78,8 @@ class SliceWorker:
         return receipt
 
     def kill(self) -> None:
-        """Make the slice that is being done fail soon, from any thread."""
+        """Make the slice that is being done fail at its next row, from any thread."""
+        self._stopped.set()
         self._clients.close()
 
     def close(self) -> None:
@@ -95,19 +99,25 @@ class SliceWorker:
         name = job.recipe.transform
         if name not in self._transforms:
             given = job.settings.transform
-            self._transforms[name] = transforms.load_transform(name) if given is None else pickle.loads(given)  # noqa: S301 - pickled by the parent a moment ago
+            try:
+                made = transforms.load_transform(name) if given is None else pickle.loads(given)  # noqa: S301 - pickled by the parent
+            except Exception as error:  # a stranger's code: whatever it raises belongs to this slice, by name
+                raise TransformError(job.slice.index, f"{name}: {type(error).__name__}: {error}") from error
+            self._transforms[name] = made
         return self._transforms[name]
 
 
 class _Tally:
-    """Counts rows as they end, and reports now and then."""
+    """Counts rows as they end, and reports now and then; stops where somebody wants it."""
 
-    def __init__(self, report: Callable[[Progress], None]) -> None:
-        self._report = report
+    def __init__(self, report: Callable[[Progress], None], stopped: threading.Event) -> None:
+        self._report, self._stopped = report, stopped
         self._ended: Counter[str] = Counter()
         self._due = time.monotonic() + REPORT_SECONDS
 
     def add(self, outcome: Outcome) -> None:
+        if self._stopped.is_set():
+            raise RunStoppedError("the run was stopped")
         self._ended["stored" if outcome.reason is None else outcome.reason.value] += 1
         if time.monotonic() >= self._due:
             self.flush()
@@ -147,6 +157,9 @@ def _receive(connection: Connection, jobs: SimpleQueue[SliceJob]) -> None:
             jobs.put(connection.recv())
     except (EOFError, OSError):
         os._exit(0)
+    except BaseException:  # noqa: BLE001 - a job that cannot be read: the other end must not wait for its answer
+        traceback.print_exc()
+        os._exit(1)
 
 
 def _pickled_error(error: Exception) -> bytes:
@@ -160,6 +173,4 @@ def _pickled_error(error: Exception) -> bytes:
 
 def main() -> None:
     """Be a worker process; the socket's descriptor is the first argument."""
-    connection = Connection(int(sys.argv[1]))
-    sys.path[:] = connection.recv()
-    serve(connection)
+    serve(Connection(int(sys.argv[1])))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import contextmanager
-from queue import Empty, LifoQueue
 from typing import TYPE_CHECKING, Protocol, Self
 
 from evenshard.adapters.worker_process import WorkerProcess
@@ -59,7 +59,8 @@ class Workers:
 
     def __init__(self, make: Callable[[], Worker]) -> None:
         self._make = make
-        self._idle: LifoQueue[Worker] = LifoQueue()
+        self._lock = threading.Lock()
+        self._idle: list[Worker] = []
         self._all: list[Worker] = []
         self._stopped = False
 
@@ -68,6 +69,7 @@ class Workers:
 
         Raises:
             SliceError: it could not be finished.
+            RunStoppedError: `stop` was called.
         """
         with self._lent() as worker:
             receipt = worker.run(job, report)
@@ -77,31 +79,29 @@ class Workers:
 
     @contextmanager
     def _lent(self) -> Iterator[Worker]:
-        try:
-            worker = self._idle.get_nowait()
-        except Empty:
-            worker = self._make()
-            self._all.append(worker)
-        try:
+        with self._lock:
             if self._stopped:
                 raise RunStoppedError("the run was stopped")
+            worker = self._idle.pop() if self._idle else self._make()
+            if worker not in self._all:
+                self._all.append(worker)
+        try:
             yield worker
         finally:
-            self._idle.put(worker)
+            with self._lock:
+                self._idle.append(worker)
 
     def stop(self) -> None:
         """Have all slices that are being done fail soon, and those that are still asked for at once."""
-        self._stopped = True
-        for worker in list(self._all):
+        with self._lock:
+            self._stopped = True
+            workers = list(self._all)
+        for worker in workers:
             worker.kill()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close all workers; those that are lent are closed by the end of their process."""
-        while True:
-            try:
-                self._idle.get_nowait().close()
-            except Empty:
-                return
+        for worker in self._all:
+            worker.close()

@@ -14,6 +14,7 @@ import click
 
 from evenshard.core.errors import EvenshardError, OptionError, UsageError
 from flows.config import IngestOptions, PlanOptions, parse
+from flows.console import make_console, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,7 +30,7 @@ STOPPED: Final = 130
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and end with its exit code; errors that are the caller's to mend take one line."""
-    sys.path.insert(0, str(Path.cwd()))  # so that --transform finds modules beside the caller
+    sys.path.append(str(Path.cwd()))  # --transform finds modules beside the caller, which stand in for nobody else's
     try:
         commands(
             args=list(sys.argv[1:] if arguments is None else arguments), prog_name="evenshard", standalone_mode=False
@@ -41,11 +42,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except EvenshardError as error:
         _leave(str(error), FAILED)
     except (KeyboardInterrupt, click.Abort):
-        _leave("stopped; run the same command again to go on where it was", STOPPED)
+        _leave("stopped; a run goes on where it was when the same command is run again", STOPPED)
 
 
 def _leave(message: str, code: int) -> None:
-    click.echo(f"evenshard: {message}", err=True)
+    click.echo(f"evenshard: {printable(message)}", err=True)
     sys.exit(code)
 
 
@@ -116,11 +117,9 @@ def plan(**values: Any) -> None:  # noqa: ANN401 - checked by the model
     options = parse(PlanOptions, _given(values))
     _say(f"reading the footers of {options.source}")
     made = _plan(options)
-    from rich.console import Console  # noqa: PLC0415 - see above
+    from flows.tables import show_plan  # noqa: PLC0415 - see above
 
-    from flows.tables import show_plan  # noqa: PLC0415
-
-    show_plan(Console(highlight=False, soft_wrap=True), made)
+    show_plan(make_console(), made)
 
 
 @commands.command()
@@ -128,18 +127,16 @@ def plan(**values: Any) -> None:  # noqa: ANN401 - checked by the model
 def verify(destination: str) -> None:
     """Check a published data set: every byte of every chunk, and that all counts agree."""
     _say(f"reading every chunk of {destination}")
-    from rich.console import Console  # noqa: PLC0415 - see above
-
-    from evenshard.adapters.local_store import LocalStore  # noqa: PLC0415
     from evenshard.core.errors import ObjectMissingError  # noqa: PLC0415
+    from evenshard.stores import open_store  # noqa: PLC0415
     from evenshard.verification import verify as check  # noqa: PLC0415
     from flows.tables import show_set  # noqa: PLC0415
 
     try:
-        manifest = check(LocalStore(destination))
+        manifest = check(open_store(destination))
     except ObjectMissingError as error:
         raise UsageError(f"{destination} holds no published data set: {error}") from error
-    show_set(Console(highlight=False, soft_wrap=True), manifest, destination=destination, seconds=None)
+    show_set(make_console(), manifest, destination=destination, seconds=None)
 
 
 @commands.command()
@@ -153,18 +150,18 @@ def demo(directory: str) -> None:
 
 
 def _plan(options: PlanOptions, *, destination: str | None = None) -> Plan:
-    from evenshard.adapters.local_store import LocalStore  # noqa: PLC0415 - see above
     from evenshard.destination import check  # noqa: PLC0415
     from evenshard.planning import make_plan  # noqa: PLC0415
+    from evenshard.stores import open_store  # noqa: PLC0415 - see above
 
     made = make_plan(options.source, options.request())
     if destination is not None:
-        check(LocalStore(destination), made)
+        check(open_store(destination), made)
     return made
 
 
 def _say(message: str) -> None:
-    click.echo(f"evenshard: {message}")
+    click.echo(f"evenshard: {printable(message)}")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import os
+import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -26,7 +28,6 @@ DEFAULTS: Final = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",  # nobody is told what you run
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",  # its own 20 s are too short for a first start
-    "PREFECT_SERVER_UI_ENABLED": "false",  # of the servers that a run starts; nobody can look at them in time
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "100",  # halves its CPU per task
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "100",
 }
@@ -45,8 +46,25 @@ def quiet_prefect() -> None:
 
 
 def api_url() -> str | None:
-    """Give the address of the Prefect server to use, or None to start one for the run."""
-    return os.environ.get("PREFECT_API_URL") or None
+    """Give the address of the Prefect server to use, or None to start one for the run.
+
+    It is set in the environment, or in the active profile, as `prefect config set` and `prefect cloud login`
+    do. The profile is read here, since Prefect takes seconds to import, and a server can start meanwhile.
+    """
+    home = Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
+    path = Path(os.environ.get("PREFECT_PROFILES_PATH", home / "profiles.toml")).expanduser()
+    try:
+        profiles = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        profiles = {}
+    active = os.environ.get("PREFECT_PROFILE", profiles.get("active", ""))
+    profile = profiles.get("profiles", {}).get(active, {})
+    return os.environ.get("PREFECT_API_URL") or profile.get("PREFECT_API_URL") or None
+
+
+def server_environment() -> dict[str, str]:
+    """Give the environment of a server of a run's own: without the page that nobody can look at in time."""
+    return {**os.environ, "PREFECT_SERVER_UI_ENABLED": "false"}
 
 
 def use_api(url: str) -> None:

@@ -16,8 +16,8 @@ import click
 import polars as pl
 from PIL import Image, ImageDraw
 
-from evenshard.adapters.local_store import LocalStore
 from evenshard.core.errors import DestinationError
+from evenshard.stores import open_store
 from evenshard.verification import verify
 from flows.config import IngestOptions
 from flows.session import run_ingest
@@ -61,8 +61,8 @@ def run_demo(folder: Path) -> None:
     Raises:
         DestinationError: the folder is in use.
     """
-    if folder.exists() and any(folder.iterdir()):
-        raise DestinationError(f"{folder} is not empty; remove it, or name another: evenshard demo NAME")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DestinationError(f"{folder} is in use; remove it, or name another: evenshard demo NAME")
     pages = draw_pages(NUM_PICTURES)
     table, destination = folder / "table", folder / "dataset"
     with served(pages) as address:
@@ -79,7 +79,7 @@ def run_demo(folder: Path) -> None:
             attempts=2,
         )
         run_ingest(options)
-    verify(LocalStore(destination))
+    verify(open_store(str(destination)))
     click.echo("evenshard: verified: every byte of every chunk is what was signed for")
     for what, where in (("table", table), ("data set", destination), ("index", destination / "index.json")):
         click.echo(f"evenshard: {what}: {where}")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 from prefect import flow, unmapped
 from prefect.logging import get_run_logger
 
-from evenshard.adapters.local_store import LocalStore
-from evenshard.core.errors import may_pass
+from evenshard.core.errors import LotError, may_pass
 from evenshard.core.layout import receipt_name
+from evenshard.stores import open_store
 from flows.config import IngestOptions, takes
 from flows.progress import LISTENER, Tracker, log_listener
 from flows.runners import engine
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from prefect.futures import PrefectFuture
 
     from evenshard.core.manifest import Manifest
-    from evenshard.core.plan import Plan
+    from evenshard.core.plan import Lot, Plan
     from evenshard.planning import Request
     from evenshard.slices import RunSettings
 
@@ -66,10 +66,18 @@ def run_slices(plan: Plan, settings: RunSettings, options: IngestOptions) -> dic
             futures = runner.map(run_lot, {"lot": list(lots), "runner": unmapped(lot_runner)})
             results = [_result_of(future) for future in futures]
         failed = [(lot, error) for lot, error in zip(lots, results, strict=True) if isinstance(error, BaseException)]
-        errors = {index: str(error) for lot, error in failed for index in lot.slice_indexes}
+        for lot, error in failed:
+            errors |= _problems_of(lot, error)
         again = [index for lot, error in failed if may_pass(error) for index in lot.slice_indexes]
         wanted = _without_receipt(plan, settings.destination, again)
     return errors
+
+
+def _problems_of(lot: Lot, error: BaseException) -> dict[int, str]:
+    """Give what was heard of each slice of a lot that failed."""
+    if isinstance(error, LotError):
+        return error.problems
+    return dict.fromkeys(lot.slice_indexes, f"{type(error).__name__}: {error}")
 
 
 def _result_of(future: PrefectFuture[Any]) -> Any:  # noqa: ANN401 - a lot's counts, or what it raised
@@ -82,7 +90,7 @@ def _result_of(future: PrefectFuture[Any]) -> Any:  # noqa: ANN401 - a lot's cou
 
 
 def _without_receipt(plan: Plan, destination: str, indexes: list[int]) -> tuple[int, ...]:
-    store = LocalStore(destination)
+    store = open_store(destination)
     names = ((index, receipt_name(generation=plan.generation, slice_index=index)) for index in indexes)
     return tuple(index for index, name in names if store.size(name) is None)
 

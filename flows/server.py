@@ -12,12 +12,14 @@ import atexit
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from typing import Final
 
 import httpx
 
-from evenshard.core.errors import EvenshardError
+from evenshard.core.errors import ServerNotStartedError, UsageError
+from flows.config import server_environment
 
 PROGRAM: Final = """
 import os, signal, sys, threading
@@ -29,16 +31,13 @@ def watch():
 threading.Thread(target=watch, daemon=True).start()
 import uvicorn
 create = "prefect.server.api.server:create_app"
-uvicorn.run(create, factory=True, host="127.0.0.1", port=int(sys.argv[1]), log_level="error", lifespan="on")
+uvicorn.run(create, factory=True, fd=int(sys.argv[1]), log_level="error", lifespan="on")
 """
 START_SECONDS: Final = 180.0
 """Ten times what a first start takes, migrations of an empty database included."""
 END_SECONDS: Final = 10.0
 POLL_SECONDS: Final = 0.1
-
-
-class ServerNotStartedError(EvenshardError, RuntimeError):
-    """Prefect's server ended, or did not answer in time."""
+ASK_SECONDS: Final = 15.0
 
 
 class PrefectServer:
@@ -49,15 +48,20 @@ class PrefectServer:
     """
 
     def __init__(self) -> None:
-        self._port = _free_port()
-        command = [sys.executable, "-c", PROGRAM, str(self._port)]
-        self._process = subprocess.Popen(  # noqa: S603 - our own program
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        self._log = tempfile.TemporaryFile()
+        with socket.socket() as listening:  # bound here, so that nobody else can answer at its port
+            listening.bind(("127.0.0.1", 0))
+            listening.listen(128)
+            self._port: int = listening.getsockname()[1]
+            self._process = subprocess.Popen(  # noqa: S603 - our own program
+                [sys.executable, "-P", "-c", PROGRAM, str(listening.fileno())],
+                env=server_environment(),
+                pass_fds=[listening.fileno()],
+                stdin=subprocess.PIPE,
+                stdout=self._log,
+                stderr=self._log,
+                start_new_session=True,
+            )
         atexit.register(self.close)
 
     @property
@@ -82,25 +86,32 @@ class PrefectServer:
             ServerNotStartedError: it ended, or did not answer in time.
         """
         due = time.monotonic() + START_SECONDS
-        with httpx.Client(trust_env=False) as client:
-            while time.monotonic() < due:
-                if self._process.poll() is not None:
-                    raise ServerNotStartedError("Prefect's server ended while starting; see `prefect server start`")
-                if _is_healthy(client, self.api_url):
-                    return
-                time.sleep(POLL_SECONDS)
+        while time.monotonic() < due:
+            if self._process.poll() is not None:
+                raise ServerNotStartedError(f"Prefect's server ended while starting: {self._last_words()}")
+            if _is_healthy(self.api_url):
+                return
+            time.sleep(POLL_SECONDS)
         raise ServerNotStartedError(f"Prefect's server did not answer within {START_SECONDS:.0f} s")
 
+    def _last_words(self) -> str:
+        self._log.seek(0)
+        lines = self._log.read().decode(errors="replace").split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
 
-def _is_healthy(client: httpx.Client, api_url: str) -> bool:
+
+def check_api(url: str) -> None:
+    """Ask a server that the caller has set whether it is there.
+
+    Raises:
+        UsageError: it does not answer.
+    """
+    if not _is_healthy(url, seconds=ASK_SECONDS):
+        raise UsageError(f"no Prefect server answers at {url}, where PREFECT_API_URL points; start it, or unset that")
+
+
+def _is_healthy(api_url: str, *, seconds: float = 2.0) -> bool:
     try:
-        return client.get(f"{api_url}/health").is_success
-    except httpx.TransportError:
+        return httpx.get(f"{api_url}/health", timeout=seconds, trust_env=False).is_success
+    except (httpx.HTTPError, httpx.InvalidURL):
         return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -6,19 +6,21 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from evenshard.adapters.local_store import LocalStore
 from evenshard.core.errors import RunStoppedError
+from evenshard.stores import open_store
 from evenshard.verification import read_manifest
 from flows.config import api_url, quiet_prefect, use_api
+from flows.console import make_console
 from flows.progress import LISTENER, Snapshot
-from flows.server import PrefectServer
+from flows.server import PrefectServer, check_api
 from flows.tables import show_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from rich.console import Console
 
     from flows.config import IngestOptions
 
@@ -36,13 +38,13 @@ def run_ingest(options: IngestOptions, prepare: Callable[[], None] = lambda: Non
     Raises:
         EvenshardError: whatever made the flow fail.
     """
-    console = Console(highlight=False, soft_wrap=True)
+    console = make_console()
     quiet_prefect()
     wait_until_ready = start_prefect(console)
     prepare()
     wait_until_ready()
     seconds, result = _run(options, console)
-    manifest = read_manifest(LocalStore(options.destination))
+    manifest = read_manifest(open_store(options.destination))
     show_set(console, manifest, destination=options.destination, seconds=seconds)
     return result
 
@@ -64,6 +66,7 @@ def _run(options: IngestOptions, console: Console) -> tuple[float, dict[str, Any
 def start_prefect(console: Console) -> Callable[[], None]:
     """Have a Prefect API: the one that is set, or one of this run's own. Gives what waits for it."""
     if url := api_url():
+        check_api(url)
         return lambda: console.print(f"evenshard: using the Prefect server at {url}")
     server = PrefectServer()
     use_api(server.api_url)

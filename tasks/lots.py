@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from evenshard.core.errors import may_pass
+from evenshard.core.errors import EvenshardError, LotError, RunStoppedError, SliceError, may_pass
 from evenshard.core.outcome import Counts
 from evenshard.core.plan import Lot, Plan
 from evenshard.slices import RunSettings, make_job
@@ -41,11 +41,32 @@ class LotRunner:
         self._fingerprint = plan.fingerprint
 
     def run(self, lot: Lot) -> Counts:
-        """Do the slices of a lot, one after another; those with a valid receipt are passed over."""
-        jobs = (
-            make_job(self._plan, index, self._settings, fingerprint=self._fingerprint) for index in lot.slice_indexes
-        )
-        return Counts.total(self._workers.run(job, self._report).counts for job in jobs)
+        """Do the slices of a lot, one after another; those with a valid receipt are passed over.
+
+        Raises:
+            LotError: some could not be finished; all of them were tried.
+            RunStoppedError: the run was stopped.
+        """
+        counts: list[Counts] = []
+        errors: dict[int, Exception] = {}
+        for index in lot.slice_indexes:
+            job = make_job(self._plan, index, self._settings, fingerprint=self._fingerprint)
+            try:
+                counts.append(self._workers.run(job, self._report).counts)
+            except RunStoppedError:
+                raise
+            except Exception as error:  # noqa: BLE001 - the other slices of the lot go on; this one is named below
+                errors[index] = error
+        if errors:
+            told = {index: _told(error) for index, error in errors.items()}
+            raise LotError(told, may_pass=any(map(may_pass, errors.values())))
+        return Counts.total(counts)
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, SliceError):
+        return error.problem
+    return str(error) if isinstance(error, EvenshardError) else f"{type(error).__name__}: {error}"
 
 
 def _may_pass(_task: Task[..., Any], _run: TaskRun, state: State[Any]) -> bool:
@@ -54,7 +75,7 @@ def _may_pass(_task: Task[..., Any], _run: TaskRun, state: State[Any]) -> bool:
 
 @task(
     name="lot",
-    task_run_name="rank-{lot.rank}-slices-{lot.start}-to-{lot.stop}",
+    task_run_name="rank-{lot.rank}-slices-{lot.start}-to-{lot.last}",
     retries=RETRIES,
     retry_delay_seconds=1,
     retry_condition_fn=_may_pass,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from evenshard.adapters.local_store import LocalStore
 from evenshard.core.manifest import Manifest
 from evenshard.publish import publish
+from evenshard.stores import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +34,7 @@ def publish_set(collected: Collected, destination: str, max_failure_rate: float)
     """Believe receipts and stored bytes only; write manifest and index, last."""
     return publish(
         collected.plan,
-        LocalStore(destination),
+        open_store(destination),
         max_failure_rate=max_failure_rate,
         last_errors=collected.last_errors,
     )

@@ -11,6 +11,7 @@ from evenshard.adapters.local_store import LocalStore
 from evenshard.clients import Clients
 from evenshard.core.errors import ObjectMissingError, UnfinishedError, VerificationError
 from evenshard.core.layout import RECEIPTS
+from evenshard.destination import claim
 from evenshard.planning import Request, make_plan
 from evenshard.publish import publish
 from evenshard.slices import RunSettings, make_job
@@ -41,7 +42,8 @@ def do(plan: Plan, index: int, folder: Path) -> Receipt:
 
 
 def published(plan: Plan, folder: Path) -> LocalStore:
-    """Do all slices and publish."""
+    """Claim the folder, do all slices, and publish."""
+    claim(LocalStore(folder), plan)
     for index in range(plan.num_slices):
         do(plan, index, folder)
     store = LocalStore(folder)

@@ -112,7 +112,8 @@ def test_class_is_made_once_when_loaded() -> None:
     [
         ("nonsense", "is not images, rows, or package.module:callable"),
         ("no.such.module:f", "module 'no.such.module' cannot be imported"),
-        ("json:no_such", "module 'json' has no 'no_such'"),
+        ("json:no_such", "module 'json' has no callable 'no_such'"),
+        ("os:sep", "module 'os' has no callable 'sep'"),
     ],
 )
 def test_callable_is_refused_when_it_is_not_there(name: str, told: str) -> None:

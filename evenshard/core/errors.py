@@ -11,8 +11,10 @@ EvenshardError
 │   ├── SourceChangedError             the file is not the one that was planned
 │   ├── TransformError                 the transform broke its contract or raised
 │   └── WorkerDiedError                the worker process died at it
+├── LotError (RuntimeError)            some slices of a mapped task could not be finished
 ├── VerificationError (RuntimeError)   plan, receipts, chunks, manifest and index do not agree
 ├── TooManyFailuresError (RuntimeError) more rows failed than the run allows
+├── ServerNotStartedError (RuntimeError) Prefect's server ended, or did not answer in time
 ├── RunStoppedError (RuntimeError)     somebody stopped the run
 ├── UnfinishedError (RuntimeError)     slices without a receipt when the run had no more tries
 ├── ChunkFormatError (ValueError)      bytes that are not a chunk, or samples that fit in none
@@ -29,7 +31,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 class EvenshardError(Exception):
@@ -117,6 +119,25 @@ class TransformError(SliceError):
     """The transform raised, or yielded what no sample can be made of."""
 
 
+class LotError(EvenshardError, RuntimeError):
+    """Slices of one lot could not be finished; the others of it are.
+
+    Args:
+        problems: what was last heard, by slice.
+        may_pass: whether another attempt at any of them makes sense.
+    """
+
+    def __init__(self, problems: Mapping[int, str], may_pass: bool) -> None:
+        """Keep both."""
+        super().__init__(dict(problems), may_pass)
+        self.problems = dict(problems)
+        self.may_pass = may_pass
+
+    def __str__(self) -> str:
+        """Name the slices with what was heard."""
+        return "; ".join(f"slice {index}: {problem}" for index, problem in self.problems.items())
+
+
 class WorkerDiedError(SliceError):
     """The worker process died at this slice."""
 
@@ -144,6 +165,10 @@ class VerificationError(EvenshardError, RuntimeError):
 
 class TooManyFailuresError(EvenshardError, RuntimeError):
     """More rows failed than `max_failure_rate` allows."""
+
+
+class ServerNotStartedError(EvenshardError, RuntimeError):
+    """Prefect's server ended, or did not answer in time."""
 
 
 class RunStoppedError(EvenshardError, RuntimeError):
@@ -205,4 +230,6 @@ LASTING: Final = (RunStoppedError, UsageError, SliceReadError, SourceChangedErro
 
 def may_pass(error: BaseException) -> bool:
     """Say whether a fresh worker, or a store that has come back, may do what failed with this error."""
+    if isinstance(error, LotError):
+        return error.may_pass
     return not isinstance(error, LASTING)

@@ -84,10 +84,14 @@ class Slice:
 class Lot:
     """What one mapped task does: the slices [start, stop) of one rank, by their index."""
 
-    index: int
     rank: int
     start: int
     stop: int
+
+    @property
+    def last(self) -> int:
+        """Position of the lot's last slice."""
+        return self.stop - 1
 
     @property
     def slice_indexes(self) -> range:
@@ -202,9 +206,9 @@ class Plan:
             rank = bisect_right(self._slice_starts, index) - 1
             last = found[-1] if found else None
             if last and last.stop == index and last.rank == rank and last.stop - last.start < size:
-                found[-1] = Lot(index=last.index, rank=rank, start=last.start, stop=index + 1)
+                found[-1] = Lot(rank=rank, start=last.start, stop=index + 1)
             else:
-                found.append(Lot(index=len(found), rank=rank, start=index, stop=index + 1))
+                found.append(Lot(rank=rank, start=index, stop=index + 1))
         return tuple(found)
 
     @property

@@ -41,10 +41,6 @@ class World:
         """Count all workers of all nodes."""
         return self.num_nodes * self.workers_per_node
 
-    def node_of(self, rank: int) -> int:
-        """Give the node that a rank lives on."""
-        return rank // self.workers_per_node
-
     def shard_range(self, rank: int, *, num_rows: int, remainder: Remainder) -> tuple[int, int]:
         """Give the half-open range of global row numbers that a rank gets.
 

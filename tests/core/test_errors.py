@@ -18,6 +18,7 @@ ARGUMENTS = {
     errors.SourceChangedError: (3, "broke"),
     errors.TransformError: (3, "broke"),
     errors.WorkerDiedError: (3, "broke"),
+    errors.LotError: ({3: "broke", 4: "died"}, True),
     errors.VerificationError: (["slice 1: chunk x is missing"],),
     errors.UnfinishedError: ([(1, "died")],),
     errors.StoreError: ("index.json", "no space left"),

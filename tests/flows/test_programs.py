@@ -52,7 +52,7 @@ def test_demo_ends_well_with_a_prefect_of_its_own(tmp_path: Path) -> None:
     assert len({row["original_format"] for row in outcomes_of(tmp_path / "demo/dataset")} - {None}) == 3
     again = subprocess.run(command, env=own, check=False, **given)
     assert again.returncode == 2
-    assert "is not empty" in again.stderr
+    assert "is in use" in again.stderr
 
 
 def test_run_goes_on_where_it_was_when_stopped_by_ctrl_c(web: Web, tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_run_goes_on_where_it_was_when_stopped_by_ctrl_c(web: Web, tmp_path: Pat
                     held.wait(0.1)
                 os.killpg(process.pid, signal.SIGINT)
     assert process.returncode == 130
-    assert told[-1] == "evenshard: stopped; run the same command again to go on where it was\n"
+    assert told[-1] == "evenshard: stopped; a run goes on where it was when the same command is run again\n"
     held.set()
     assert sorted(path.stem for path in receipts.iterdir()) == [f"s{index:06d}" for index in range(5)]
     assert not (tmp_path / "set/index.json").exists()

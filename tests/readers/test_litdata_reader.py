@@ -16,7 +16,7 @@ from evenshard.adapters.local_store import LocalStore
 from evenshard.clients import Clients
 from evenshard.core.recipe import ImageOptions
 from evenshard.core.world import World
-from evenshard.destination import prepare
+from evenshard.destination import claim
 from evenshard.planning import Request, make_plan
 from evenshard.publish import publish
 from evenshard.slices import RunSettings, make_job
@@ -44,7 +44,7 @@ def read(python: str, folder: Path) -> tuple[list[Any], Any]:
 def publish_table(source: Path, destination: Path, request: Request) -> None:
     """Do all slices of a table in this thread, and publish."""
     plan, store = make_plan(str(source), request), LocalStore(destination)
-    prepare(store, plan)
+    claim(store, plan)
     settings, fingerprint = RunSettings(destination=str(destination)), plan.fingerprint
     with Clients() as clients:
         worker = SliceWorker(clients)
