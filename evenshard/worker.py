@@ -38,9 +38,17 @@ REPORT_SECONDS: Final = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Rows that have ended since the last report: `stored`, or the reason of each other one."""
+    """How far one attempt at a slice is; a later report takes the place of an earlier one.
 
+    Args:
+        slice_index: which slice.
+        ended: rows by what became of them so far: `stored`, or the reason of each other one.
+        done_before: whether an earlier run had done it.
+    """
+
+    slice_index: int
     ended: Counter[str]
+    done_before: bool = False
 
 
 class SliceWorker:
@@ -67,13 +75,12 @@ class SliceWorker:
             StoreError: the destination refused.
         """
         store = open_store(job.settings.destination)
-        tally = _Tally(report, self._stopped)
         receipt = find_finished(store, job)
-        if receipt is None:
-            samples = self._samples(job, tally.add)
-            receipt = store_slice(job, samples, store)
-        else:
-            tally.add_counts(receipt)
+        if receipt is not None:
+            report(Progress(slice_index=job.slice.index, ended=_ended(receipt), done_before=True))
+            return receipt
+        tally = _Tally(job.slice.index, report, self._stopped)
+        receipt = store_slice(job, self._samples(job, tally.add), store)
         tally.flush()
         return receipt
 
@@ -110,8 +117,8 @@ class SliceWorker:
 class _Tally:
     """Counts rows as they end, and reports now and then; stops where somebody wants it."""
 
-    def __init__(self, report: Callable[[Progress], None], stopped: threading.Event) -> None:
-        self._report, self._stopped = report, stopped
+    def __init__(self, slice_index: int, report: Callable[[Progress], None], stopped: threading.Event) -> None:
+        self._slice_index, self._report, self._stopped = slice_index, report, stopped
         self._ended: Counter[str] = Counter()
         self._due = time.monotonic() + REPORT_SECONDS
 
@@ -122,14 +129,14 @@ class _Tally:
         if time.monotonic() >= self._due:
             self.flush()
 
-    def add_counts(self, receipt: Receipt) -> None:
-        counts = receipt.counts
-        self._ended.update({"stored": counts.stored, **counts.filtered, **counts.failed})
-
     def flush(self) -> None:
-        if self._ended:
-            self._report(Progress(ended=self._ended))
-        self._ended, self._due = Counter(), time.monotonic() + REPORT_SECONDS
+        self._report(Progress(slice_index=self._slice_index, ended=Counter(self._ended)))
+        self._due = time.monotonic() + REPORT_SECONDS
+
+
+def _ended(receipt: Receipt) -> Counter[str]:
+    counts = receipt.counts
+    return Counter({"stored": counts.stored, **counts.filtered, **counts.failed})
 
 
 def serve(connection: Connection) -> None:

@@ -136,7 +136,7 @@ def verify(destination: str) -> None:
         manifest = check(open_store(destination))
     except ObjectMissingError as error:
         raise UsageError(f"{destination} holds no published data set: {error}") from error
-    show_set(make_console(), manifest, destination=destination, seconds=None)
+    show_set(make_console(), manifest, destination=destination)
 
 
 @commands.command()

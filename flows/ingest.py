@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from prefect import flow, unmapped
@@ -32,7 +33,7 @@ ROUNDS: Final = 2
 """Slices that are missing after all retries are planned once more, on a fresh engine."""
 
 
-@flow(name="ingest", flow_run_name="ingest-{source}-to-{destination}")
+@flow(name="ingest", version=version("evenshard"), flow_run_name="ingest-{source}-to-{destination}")
 @takes(IngestOptions)
 def ingest(options: IngestOptions) -> dict[str, Any]:
     """Turn a table of links into a verified chunk data set: plan, map over slices, publish.

@@ -26,11 +26,13 @@ class Snapshot:
     Args:
         planned: rows of the plan.
         ended: rows by what became of them: `stored`, or the reason of each other one.
+        num_before: those of them that an earlier run had done.
         seconds: since the first slice began.
     """
 
     planned: int
     ended: Counter[str] = field(default_factory=Counter)
+    num_before: int = 0
     seconds: float = 0.0
 
     @property
@@ -38,12 +40,16 @@ class Snapshot:
         """Rows with an outcome."""
         return sum(self.ended.values())
 
+    @property
+    def rows_per_second(self) -> float:
+        """Rows that this run has done, in each second."""
+        return (self.num_ended - self.num_before) / self.seconds if self.seconds else 0.0
+
     def line(self) -> str:
         """Say it in one line: rows, rows/s, stored, and failures by reason."""
-        rate = self.num_ended / self.seconds if self.seconds else 0.0
         others = [f"{number} {reason}" for reason, number in self.ended.most_common() if reason != "stored"]
         told = ", ".join([f"{self.ended['stored']} stored", *others[:4]])
-        return f"{self.num_ended} of {self.planned} rows, {rate:.0f} rows/s, {told}"
+        return f"{self.num_ended} of {self.planned} rows, {self.rows_per_second:.0f} rows/s, {told}"
 
 
 class Tracker:
@@ -58,15 +64,26 @@ class Tracker:
         self._lock = threading.Lock()
         self._listener = listener
         self._planned = planned
+        self._slices: dict[int, Counter[str]] = {}
         self._ended: Counter[str] = Counter()
+        self._num_before = 0
         self._began = time.monotonic()
 
     def add(self, progress: Progress) -> None:
-        """Take one report of a worker."""
+        """Take a report of a worker in place of the one before on that slice: a retried slice counts once."""
         with self._lock:
+            self._ended.subtract(self._slices.get(progress.slice_index, Counter()))
             self._ended.update(progress.ended)
-            seconds = time.monotonic() - self._began
-            self._listener(Snapshot(planned=self._planned, ended=Counter(self._ended), seconds=seconds))
+            self._slices[progress.slice_index] = progress.ended
+            self._num_before += sum(progress.ended.values()) if progress.done_before else 0
+            self._listener(
+                Snapshot(
+                    planned=self._planned,
+                    ended=+self._ended,
+                    num_before=self._num_before,
+                    seconds=time.monotonic() - self._began,
+                )
+            )
 
 
 LISTENER: ContextVar[Callable[[Snapshot], None] | None] = ContextVar("LISTENER", default=None)

@@ -48,7 +48,7 @@ class PrefectServer:
     """
 
     def __init__(self) -> None:
-        self._log = tempfile.TemporaryFile()
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the server
         with socket.socket() as listening:  # bound here, so that nobody else can answer at its port
             listening.bind(("127.0.0.1", 0))
             listening.listen(128)

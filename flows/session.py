@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -43,24 +42,24 @@ def run_ingest(options: IngestOptions, prepare: Callable[[], None] = lambda: Non
     wait_until_ready = start_prefect(console)
     prepare()
     wait_until_ready()
-    seconds, result = _run(options, console)
+    last, result = _run(options, console)
     manifest = read_manifest(open_store(options.destination))
-    show_set(console, manifest, destination=options.destination, seconds=seconds)
+    show_set(console, manifest, destination=options.destination, rows_per_second=last.rows_per_second)
     return result
 
 
-def _run(options: IngestOptions, console: Console) -> tuple[float, dict[str, Any]]:
+def _run(options: IngestOptions, console: Console) -> tuple[Snapshot, dict[str, Any]]:
+    """Run the flow; gives how far it was in the end, and what it gave."""
     from prefect.exceptions import TerminationSignal  # noqa: PLC0415 - Prefect must find its settings made
 
     from flows.ingest import ingest  # noqa: PLC0415
 
-    began = time.monotonic()
     try:
-        with progress_shown(console):
+        with progress_shown(console) as display:
             result: dict[str, Any] = ingest(**options.model_dump())
     except TerminationSignal as signal:
         raise RunStoppedError("the run was terminated; run the same command again to go on where it was") from signal
-    return time.monotonic() - began, result
+    return display.last, result
 
 
 def start_prefect(console: Console) -> Callable[[], None]:
@@ -81,40 +80,57 @@ def start_prefect(console: Console) -> Callable[[], None]:
     return wait
 
 
+class Display:
+    """Shows how far a run is, and keeps the last of it.
+
+    Args:
+        show: does the showing.
+    """
+
+    def __init__(self, show: Callable[[Snapshot], None]) -> None:
+        self._show = show
+        self.last = Snapshot(planned=0)
+
+    def __call__(self, snapshot: Snapshot) -> None:
+        """Show a state."""
+        self.last = snapshot
+        self._show(snapshot)
+
+
 @contextmanager
-def progress_shown(console: Console) -> Iterator[None]:
+def progress_shown(console: Console) -> Iterator[Display]:
     """Show the progress of runs in this process while the block lasts: a bar, or a line now and then."""
     if not console.is_terminal:
-        with _listening(_plain_listener(console)):
-            yield
+        with _listening(Display(_plain_show(console))) as display:
+            yield display
         return
-    columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
+    columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.description}", markup=False), TimeRemainingColumn())
     with Progress(*columns, console=console) as bar:
         rows = bar.add_task("waiting for the first rows", total=None)
 
-        def listen(snapshot: Snapshot) -> None:
+        def show(snapshot: Snapshot) -> None:
             bar.update(rows, total=snapshot.planned, completed=snapshot.num_ended, description=snapshot.line())
 
-        with _listening(listen):
-            yield
+        with _listening(Display(show)) as display:
+            yield display
 
 
 @contextmanager
-def _listening(listener: Callable[[Snapshot], None]) -> Iterator[None]:
-    token = LISTENER.set(listener)
+def _listening(display: Display) -> Iterator[Display]:
+    token = LISTENER.set(display)
     try:
-        yield
+        yield display
     finally:
         LISTENER.reset(token)
 
 
-def _plain_listener(console: Console) -> Callable[[Snapshot], None]:
+def _plain_show(console: Console) -> Callable[[Snapshot], None]:
     due = 0.0
 
-    def listen(snapshot: Snapshot) -> None:
+    def show(snapshot: Snapshot) -> None:
         nonlocal due
         if snapshot.seconds >= due or snapshot.num_ended == snapshot.planned:
             due = snapshot.seconds + PLAIN_SECONDS
             console.print(f"evenshard: {snapshot.line()}")
 
-    return listen
+    return show

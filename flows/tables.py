@@ -42,14 +42,14 @@ def show_plan(console: Console, plan: Plan) -> None:
     console.print(table)
 
 
-def show_set(console: Console, manifest: Manifest, *, destination: str, seconds: float | None) -> None:
+def show_set(console: Console, manifest: Manifest, *, destination: str, rows_per_second: float | None = None) -> None:
     """Print what was published.
 
     Args:
         console: where to.
         manifest: of the data set.
         destination: as it was given.
-        seconds: how long the run took, for the rate; None leaves it out.
+        rows_per_second: how fast the run was; None leaves it out.
     """
     counts, table = manifest.counts, _table()
     table.add_row("rows planned", f"{counts.planned:,}")
@@ -63,8 +63,8 @@ def show_set(console: Console, manifest: Manifest, *, destination: str, seconds:
     table.add_row("rows per rank", _spread(list(manifest.rows_per_rank().values())))
     table.add_row("chunks", f"{len(manifest.chunks):,}")
     table.add_row("bytes", f"{manifest.num_bytes:,} ({format_bytes(manifest.num_bytes)})")
-    if seconds is not None:
-        table.add_row("rows/s", f"{counts.planned / max(seconds, 0.001):.1f}")
+    if rows_per_second is not None:
+        table.add_row("rows/s", f"{rows_per_second:.1f}")
     console.print(table)
     if not counts.stored:
         console.print("evenshard: the data set holds no sample")

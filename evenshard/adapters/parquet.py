@@ -122,18 +122,17 @@ def read_rows(pieces: Sequence[Piece], columns: Sequence[Column]) -> pl.DataFram
     """Read the rows of a slice: of each file only the row groups and columns that hold them.
 
     Args:
-        pieces: file ranges, in row order.
+        pieces: file ranges, one or more, in row order.
         columns: what to read, each cast to its one type; None where an optional one is missing.
 
     Returns:
-        The columns in order, and `OVERFLOWED`: true where a whole number does not fit in 64 bits.
+        The columns in order, and `OVERFLOWED`: true where a whole number does not fit its type exactly.
 
     Raises:
         FileChangedError: a file is not the one that was planned.
         UnreadableError: a file cannot be read; names file and rows.
     """
-    frames = [_read_piece(piece, columns) for piece in pieces]
-    return pl.concat(frames) if frames else pl.DataFrame(schema=[each.name for each in columns])
+    return pl.concat([_read_piece(piece, columns) for piece in pieces])
 
 
 def _read_piece(piece: Piece, columns: Sequence[Column]) -> pl.DataFrame:
@@ -159,19 +158,24 @@ def _read_piece(piece: Piece, columns: Sequence[Column]) -> pl.DataFrame:
 
 
 def _cast(frame: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
-    """Cast to the target types; a number that does not fit becomes None and is flagged, not lost."""
+    """Cast to the target types; a number that does not fit is flagged, not lost or rounded in silence."""
     values = [
         pl.col(column.name).cast(TYPES[column.kind], strict=False)
         if column.name in frame.columns
         else pl.lit(None, dtype=TYPES[column.kind]).alias(column.name)
         for column in columns
     ]
-    unsigned = [name for name, kind in frame.schema.items() if kind in {pl.UInt64, pl.Int128, pl.UInt128}]
-    overflowed = pl.any_horizontal(
-        pl.lit(value=False),
-        *(pl.col(name).is_not_null() & pl.col(name).cast(pl.Int64, strict=False).is_null() for name in unsigned),
-    )
-    return frame.select(*values, overflowed.alias(OVERFLOWED))
+    inexact = [_is_inexact(column, frame.schema[column.name]) for column in columns if column.name in frame.columns]
+    return frame.select(*values, pl.any_horizontal(pl.lit(value=False), *inexact).alias(OVERFLOWED))
+
+
+def _is_inexact(column: Column, stored: pl.DataType) -> pl.Expr:
+    """Say where a whole number does not come out of its cast as it went in."""
+    if not stored.is_integer() or column.kind not in {Kind.INT, Kind.FLOAT}:
+        return pl.lit(value=False)
+    number = pl.col(column.name)
+    cast = number.cast(TYPES[column.kind], strict=False).cast(pl.Int128, strict=False)
+    return number.is_not_null() & cast.ne_missing(number.cast(pl.Int128))
 
 
 def _nulls(columns: Sequence[Column], *, num_rows: int) -> pl.DataFrame:

@@ -70,7 +70,7 @@ HINTS: Final[Mapping[Reason, str]] = {
     Reason.BROKEN_PICTURE: "the picture is cut or damaged",
     Reason.TOO_MANY_PIXELS: "the header declares more pixels than the limit, or than the format to store fits",
     Reason.SAMPLE_TOO_LARGE: "one sample passes 4 GiB",
-    Reason.VALUE_OUT_OF_RANGE: "a whole number does not fit in 64 bits",
+    Reason.VALUE_OUT_OF_RANGE: "a whole number does not fit its field: beyond 64 bits, or not exact as a float",
     Reason.NOT_YIELDED: "the transform left the row out",
 }
 """What each reason means, for reports."""

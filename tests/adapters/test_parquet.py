@@ -206,11 +206,23 @@ def test_values_have_one_type_when_files_store_them_otherwise(
     assert [False, False] == frame[OVERFLOWED].to_list()
 
 
-def test_number_is_flagged_when_it_does_not_fit(tmp_path: Path) -> None:
-    """A number beyond 64 bits with a sign is flagged in its row, not made null in silence."""
-    path = write_table(tmp_path / "a.parquet", {"x": pa.array([1, 2**63, None], pa.uint64())})
-    frame = read_rows([piece_of(path, 0, 3)], [Column(name="x", kind=Kind.INT, required=True)])
-    assert ([1, None, None], [False, True, False]) == (frame["x"].to_list(), frame[OVERFLOWED].to_list())
+@pytest.mark.parametrize(
+    ("kind", "values", "flags"),
+    [
+        (Kind.INT, pa.array([1, 2**63, None], pa.uint64()), [False, True, False]),
+        (Kind.FLOAT, pa.array([1, 2**53 + 1, None], pa.int64()), [False, True, False]),
+        (Kind.FLOAT, pa.array([1, 2**63, None], pa.uint64()), [False, False, False]),
+        (Kind.FLOAT, pa.array([-1, 2**53, None], pa.int64()), [False, False, False]),
+    ],
+    ids=["beyond 64 bits", "inexact float", "exact large float", "exact float"],
+)
+def test_number_is_flagged_when_it_does_not_fit(
+    tmp_path: Path, kind: Kind, values: pa.Array, flags: list[bool]
+) -> None:
+    """A whole number that does not come out as it went in is flagged in its row, not rounded in silence."""
+    path = write_table(tmp_path / "a.parquet", {"x": values})
+    frame = read_rows([piece_of(path, 0, 3)], [Column(name="x", kind=kind, required=True)])
+    assert flags == frame[OVERFLOWED].to_list()
 
 
 def test_missing_column_is_none_when_it_is_optional(tmp_path: Path) -> None:
