@@ -10,6 +10,7 @@ from prefect.logging import get_run_logger
 
 from evenshard.core.errors import LotError, may_pass
 from evenshard.core.layout import receipt_name
+from evenshard.core.plan import MAX_LOTS
 from evenshard.stores import open_store
 from flows.config import IngestOptions, takes
 from flows.progress import LISTENER, Tracker, log_listener
@@ -62,7 +63,7 @@ def run_slices(plan: Plan, settings: RunSettings, options: IngestOptions) -> dic
         if not wanted:
             break
         with engine(options.engine_name(), num_workers=options.num_workers()) as (runner, workers):
-            lots = plan.lots(wanted)
+            lots = plan.lots(wanted, max_lots=MAX_LOTS)
             lot_runner = LotRunner(plan, settings, workers, report=tracker.add)
             futures = runner.map(run_lot, {"lot": list(lots), "runner": unmapped(lot_runner)})
             results = [_result_of(future) for future in futures]

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
+import importlib
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from PIL import Image
 
 from evenshard.adapters.litdata import pack_chunk, read_samples
+from evenshard.adapters.local_store import LocalStore
+from evenshard.clients import Clients
 from evenshard.core.errors import OptionError
 from evenshard.core.recipe import Container, Field, Kind, SampleSchema
-from evenshard.transforms import SampleEncoder, find_callable, load_transform, schema_of, version_of
+from evenshard.planning import Request, make_plan
+from evenshard.publish import publish
+from evenshard.slices import RunSettings, make_job
+from evenshard.transforms import SampleEncoder, find_callable, schema_of, version_of
+from evenshard.worker import SliceWorker
+from tests.support.sets import read_set
+from tests.support.tables import plain_columns, write_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 
-class Counting:
-    """A class with state, made once in each worker."""
+class Declared:
+    """A callable that declares its fields."""
 
     fields: ClassVar = {"x": "int", "text": "str"}
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def __call__(self, _frame: object) -> list[object]:
-        """Count."""
-        self.calls += 1
-        return []
 
 
 def encoded(samples: Sequence[object], schema: SampleSchema | None = None) -> tuple[SampleSchema | None, list[Any]]:
@@ -96,15 +99,22 @@ def test_fields_are_as_declared_when_a_callable_declares_them() -> None:
     schema = SampleSchema(
         container=Container.DICT, fields=(Field(name="x", kind=Kind.INT), Field(name="text", kind=Kind.STR))
     )
-    assert schema == schema_of(Counting)
+    assert schema == schema_of(Declared)
     assert (schema, [[5, ""], [-(2**63), "b"]]) == encoded([[5, None], {"x": None, "text": "b"}], schema)
 
 
-def test_class_is_made_once_when_loaded() -> None:
-    """A class gives an instance, whose state is its own."""
-    made = load_transform(f"{__name__}:Counting") if __name__ != "__main__" else Counting()
-    made(None)  # type: ignore[arg-type]
-    assert made.calls == 1  # type: ignore[attr-defined]
+def test_class_is_made_once_in_each_worker(tmp_path: Path) -> None:
+    """One worker makes one instance, which sees all of its slices."""
+    source = write_table(tmp_path / "a.parquet", plain_columns(6))
+    request = Request(transform="tests.support.callables:Counting", rows_per_slice=2)
+    plan = make_plan(str(source), request)
+    settings = RunSettings(destination=str(tmp_path / "set"))
+    with Clients() as clients:
+        worker = SliceWorker(clients)
+        for index in range(3):
+            worker.run(make_job(plan, index, settings, fingerprint=plan.fingerprint), lambda _: None)
+    publish(plan, LocalStore(tmp_path / "set"))
+    assert [1, 1, 2, 2, 3, 3] == [sample["call"] for sample in read_set(tmp_path / "set")]
 
 
 @pytest.mark.parametrize(
@@ -122,8 +132,20 @@ def test_callable_is_refused_when_it_is_not_there(name: str, told: str) -> None:
         find_callable(name)
 
 
-def test_version_changes_with_the_source_file() -> None:
-    """Callables of one file share a version; built-in transforms have none."""
-    assert version_of(Counting) == version_of(encoded)
-    assert len(version_of(Counting)) == 64
+def test_version_changes_when_the_source_file_or_the_state_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A callable's code and its state are part of a plan; a built-in transform has no version."""
+    monkeypatch.syspath_prepend(tmp_path)
+    source = tmp_path / "some_transform.py"
+    source.write_text(
+        "class T:\n    def __init__(self, x):\n        self.x = x\n    def __call__(self, frame):\n        pass\n"
+    )
+    made = importlib.import_module("some_transform").T
+    first = version_of(made(1))
+    assert first == version_of(made(1))
+    assert first != version_of(made(2))
+    assert version_of(partial(made, 1)) != version_of(partial(made, 2))
+    source.write_text(source.read_text().replace("pass", "return []"))
+    assert first != version_of(made(1))
     assert version_of(None) == ""

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from evenshard.core.errors import SliceReadError, WorkerDiedError
+from evenshard.adapters.litdata import read_samples
+from evenshard.core.errors import RunStoppedError, SliceReadError, WorkerDiedError
+from evenshard.core.recipe import Kind
 from evenshard.planning import Request, make_plan
 from evenshard.slices import RunSettings, SliceJob, make_job
 from evenshard.workers import ProcessWorker, Workers
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from evenshard.worker import Progress
 
 ROOT = Path(__file__).parents[2]
+CALLABLES = "tests.support.callables"
 
 
 @pytest.fixture
@@ -34,9 +37,9 @@ def worker() -> Iterator[ProcessWorker]:
     made.close()
 
 
-def job_of(source: Path, tmp_path: Path, *, index: int = 0) -> SliceJob:
+def job_of(source: Path, tmp_path: Path, *, index: int = 0, transform: str = "rows") -> SliceJob:
     """Make the job of one slice of ten rows."""
-    plan = make_plan(str(source), Request(transform="rows", rows_per_slice=10))
+    plan = make_plan(str(source), Request(transform=transform, rows_per_slice=10))
     settings = RunSettings(destination=str(tmp_path / "set"))
     return make_job(plan, index, settings, fingerprint=plan.fingerprint)
 
@@ -64,12 +67,11 @@ def test_error_is_raised_here_when_the_job_fails_there(worker: ProcessWorker, tm
 def test_worker_never_imports_the_orchestrator(worker: ProcessWorker, tmp_path: Path) -> None:
     """What a worker process loads has no Prefect in it."""
     source = write_table(tmp_path / "a.parquet", plain_columns(5))
-    worker.run(job_of(source, tmp_path), lambda _: None)
-    code = "import sys, evenshard.worker; print({name.split('.')[0] for name in sys.modules} & {'prefect', 'flows'})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout.strip() == "set()"
-    mapped = {Path(each.path).name for each in psutil.Process(worker.process.pid).memory_maps()}
-    assert not {name for name in mapped if name.startswith("asyncpg")}
+    receipt = worker.run(job_of(source, tmp_path, transform=f"{CALLABLES}:Modules"), lambda _: None)
+    (((packages,)),) = read_samples((tmp_path / "set" / receipt.chunks[0].name).read_bytes(), [Kind.STR])
+    loaded = str(packages).split()
+    assert "evenshard" in loaded
+    assert not {"prefect", "flows", "tasks", "pytest"} & set(loaded)
 
 
 def test_death_is_named_when_the_process_is_killed(worker: ProcessWorker, tmp_path: Path) -> None:
@@ -85,17 +87,45 @@ def test_death_is_named_when_the_process_is_killed(worker: ProcessWorker, tmp_pa
     assert worker.process.pid not in {None, killed}
 
 
-def test_worker_is_started_anew_when_a_report_raises(worker: ProcessWorker, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), OSError("no space"), EOFError()], ids=lambda e: type(e).__name__
+)
+def test_worker_is_started_anew_when_a_report_raises(
+    worker: ProcessWorker, tmp_path: Path, error: BaseException
+) -> None:
     """After a job that was left in the middle, what its process still says belongs to no other job."""
     source = write_table(tmp_path / "a.parquet", plain_columns(20))
 
     def stop(_: Progress) -> None:
-        raise KeyboardInterrupt
+        raise error
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(type(error)):
         worker.run(job_of(source, tmp_path), stop)
     assert worker.process.pid is None
     assert worker.run(job_of(source, tmp_path, index=1), lambda _: None).slice_index == 1
+
+
+def test_death_is_noticed_when_a_child_holds_the_connection_open(worker: ProcessWorker, tmp_path: Path) -> None:
+    """A transform's forked pool keeps the socket open; the death is seen all the same, and the pool goes too."""
+    source = write_table(tmp_path / "a.parquet", plain_columns(20))
+    worker.run(job_of(source, tmp_path, transform=f"{CALLABLES}:Forking"), lambda _: None)
+    pid = worker.process.pid
+    assert pid is not None
+    children = psutil.Process(pid).children(recursive=True)
+    assert children
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(WorkerDiedError, match="SIGKILL"):
+        worker.run(job_of(source, tmp_path, index=1, transform=f"{CALLABLES}:Forking"), lambda _: None)
+    assert not psutil.wait_procs(children, timeout=10)[1]
+
+
+def test_worker_is_refused_when_it_was_killed_for_good(worker: ProcessWorker, tmp_path: Path) -> None:
+    """After a stop no process is started any more, whether the stop came before or after the first."""
+    source = write_table(tmp_path / "a.parquet", plain_columns(5))
+    worker.kill()
+    with pytest.raises(RunStoppedError):
+        worker.run(job_of(source, tmp_path), lambda _: None)
+    assert worker.process.pid is None
 
 
 def test_processes_are_gone_when_the_workers_are_closed(tmp_path: Path) -> None:

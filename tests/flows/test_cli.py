@@ -7,13 +7,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
 
 from flows.cli import commands, main
-from flows.config import IngestOptions, PlanOptions, takes
+from flows.config import IngestOptions, PlanOptions, api_url, takes
+from tests.support.programs import environment
 from tests.support.sets import read_set
 from tests.support.tables import plain_columns, write_table
 
@@ -176,8 +177,6 @@ def test_flow_takes_flat_parameters_by_position_and_name() -> None:
 @pytest.mark.parametrize("program", [["-m", "flows.ingest"], ["-m", "flows.cli", "ingest"]], ids=["flow", "command"])
 def test_module_runs_as_a_program(table: Path, tmp_path: Path, program: list[str]) -> None:
     """`python -m flows.ingest` is the same command, with Prefect started by the run or set by the caller."""
-    from tests.flows.test_seed_program import environment  # noqa: PLC0415
-
     command = [sys.executable, *program, str(table), str(tmp_path / "set"), "--image-size", "8"]
     done = subprocess.run(
         command, check=False, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=240
@@ -185,3 +184,54 @@ def test_module_runs_as_a_program(table: Path, tmp_path: Path, program: list[str
     assert (0, "") == (done.returncode, done.stderr)
     assert "7 rows = 7 stored" in done.stdout
     assert len(json.loads((tmp_path / "set/index.json").read_text())["chunks"]) == 1
+
+
+def test_names_are_printed_as_they_are_when_they_look_like_markup(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Names come from strangers: no markup in them is followed, and nothing in them moves the cursor."""
+    source = write_table(tmp_path / "data[train]/a.parquet", {"[/x]": ["a"], ":smile:": ["b"]})
+    assert ended(["plan", str(source), "--transform", "rows"]) == 0
+    assert "[/x]: str, :smile:: str" in capsys.readouterr().out
+    assert ended(["plan", f"{tmp_path}/\x1b[2Jno\nsuch"]) == 2
+    error = capsys.readouterr().err
+    assert (1, True) == (len(error.splitlines()), "\\x1b[2Jno\\nsuch: no file matches the pattern" in error)
+
+
+def test_server_is_the_profiles_when_none_is_in_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server set with `prefect config set` is used; the environment goes before it; without either there is none."""
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
+    monkeypatch.setenv("PREFECT_PROFILES_PATH", str(tmp_path / "profiles.toml"))
+    monkeypatch.delenv("PREFECT_PROFILE", raising=False)
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    assert api_url() is None
+    text = 'active = "work"\n[profiles.work]\nPREFECT_API_URL = "http://127.0.0.1:1/api"\n'
+    (tmp_path / "profiles.toml").write_text(text)
+    assert api_url() == "http://127.0.0.1:1/api"
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:2/api")
+    assert api_url() == "http://127.0.0.1:2/api"
+
+
+def test_server_is_asked_first_when_one_is_set(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A server that does not answer is one line and exit code 2."""
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
+    assert ended(["ingest", str(table), str(tmp_path / "set")]) == 2
+    error = capsys.readouterr().err
+    assert (1, True) == (len(error.splitlines()), "no Prefect server answers at http://127.0.0.1:9/api" in error)
+
+
+def test_modules_of_the_folder_stand_in_for_nobody_elses(table: Path, tmp_path: Path) -> None:
+    """A `tasks.py` or `queue.py` where one stands is not taken for ours or Python's; a transform beside it is found."""
+    for name in ("tasks", "queue", "polars"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('taken for another')\n")
+    (tmp_path / "mine.py").write_text("def rows(frame):\n    yield from ({'row': row} for row in frame['row'])\n")
+    program = "import sys; from flows.cli import main; main(sys.argv[1:])"
+    command = [sys.executable, "-P", "-c", program, "ingest", str(table), str(tmp_path / "set")]
+    given: dict[str, Any] = {"cwd": tmp_path, "env": environment(), "capture_output": True, "text": True}
+    done = subprocess.run([*command, "--transform", "mine:rows"], check=False, timeout=240, **given)
+    assert (0, "") == (done.returncode, done.stderr)
+    assert list(range(7)) == [sample["row"] for sample in read_set(tmp_path / "set")]

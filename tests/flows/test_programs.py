@@ -7,23 +7,21 @@ import signal
 import subprocess
 import sys
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenshard.adapters.local_store import LocalStore
 from evenshard.verification import verify
-from tests.flows.test_seed_program import environment
 from tests.support.pictures import jpeg
+from tests.support.programs import ROOT, environment
 from tests.support.sets import outcomes_of, read_set
 from tests.support.tables import link_columns, write_table
 from tests.support.web import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.support.web import Web
-
-ROOT = Path(__file__).parents[2]
 
 
 def lines_of(process: subprocess.Popen[str]) -> Iterator[str]:

@@ -5,21 +5,21 @@ from __future__ import annotations
 import struct
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from evenshard.adapters.local_store import LocalStore
 from evenshard.verification import verify
+from tests.support.programs import ROOT, environment
 from tests.support.sets import read_set
 from tests.support.tables import write_table
 from tests.support.web import Answer
 
 if TYPE_CHECKING:
-    from tests.support.web import Web
+    from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+    from tests.support.web import Web
 
 
 def test_samples_are_the_programs_when_only_its_imports_are_changed(web: Web, tmp_path: Path) -> None:
@@ -54,12 +54,3 @@ def test_samples_are_the_programs_when_only_its_imports_are_changed(web: Web, tm
     assert {(224, 224)} == {struct.unpack_from("<II", sample["1"]) for sample in samples}
     counts = verify(LocalStore(tmp_path / "set")).counts
     assert (20, 18, {"not-yielded": 2}) == (counts.planned, counts.stored, counts.filtered)
-
-
-def environment() -> dict[str, str]:
-    """Give the environment of this process, with the checkout on the path."""
-    import os  # noqa: PLC0415 - tests may read it
-
-    from prefect.settings import PREFECT_API_URL  # noqa: PLC0415
-
-    return {**os.environ, "PYTHONPATH": str(ROOT), "PREFECT_API_URL": str(PREFECT_API_URL.value())}
