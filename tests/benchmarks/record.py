@@ -27,13 +27,26 @@ def circumstances() -> dict[str, Any]:
     }
 
 
-def write(path: Path | None, figures: dict[str, Any]) -> None:
-    """Print the figures, and write them with their circumstances if a path is given."""
+def write(path: Path | None, figures: dict[str, Any], *, limits: dict[str, tuple[float, float]] | None = None) -> None:
+    """Print the figures, and write them with their circumstances if a path is given.
+
+    Args:
+        path: of the raw file.
+        figures: what was measured.
+        limits: name to (figure, largest one accepted); the program ends with 1 if one is passed.
+    """
+    held = {
+        name: {"figure": figure, "limit": limit, "held": figure <= limit}
+        for name, (figure, limit) in (limits or {}).items()
+    }
+    figures = {**figures, "limits": held} if held else figures
     text = json.dumps({**circumstances(), "figures": figures}, indent=1)
     print(json.dumps(figures, indent=1))  # noqa: T201 - a benchmark is a program
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text + "\n")
+    if not all(each["held"] for each in held.values()):
+        raise SystemExit(1)
 
 
 def _processor() -> str:
