@@ -30,7 +30,7 @@ from evenshard.core.outcome import Failure, Reason
 from evenshard.core.retry import final_failure, should_retry, wait_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
     from types import TracebackType
 
     from evenshard.adapters.attempt import Clock
@@ -170,7 +170,7 @@ class Fetcher:
         """Cancel what runs, close the connections, end the thread. Again, it does nothing."""
         self._thread.close(self._farewell)
 
-    def fetch(self, links: Sequence[str | None], *, max_body_bytes: int) -> Iterator[tuple[int, Body | Failure]]:
+    def fetch(self, links: Sequence[str | None], *, max_body_bytes: int) -> Generator[tuple[int, Body | Failure]]:
         """Fetch links, and yield what each gave as soon as it did.
 
         Nothing begins before the first result is asked for. A body counts as held until the next

@@ -73,4 +73,6 @@ class LoopThread:
     async def _serve(self) -> None:
         farewell = await self._farewell
         await farewell()
+        for _ in range(5):  # transports take some turns of the loop to close what they were told to
+            await asyncio.sleep(0)
         await self._loop.shutdown_asyncgens()

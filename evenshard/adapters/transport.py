@@ -160,23 +160,27 @@ class _Stream(httpx.AsyncByteStream):
 
     def __init__(self, answer: aiohttp.ClientResponse) -> None:
         self._answer = answer
-        protocol = None if answer.connection is None else answer.connection.protocol
-        self._closed = None if protocol is None else protocol.closed
+        self._protocol = None if answer.connection is None else answer.connection.protocol
+        self._closed = None if self._protocol is None else self._protocol.closed
         if self._closed is not None:
             self._closed.remove_done_callback(_look_at)  # one is enough on a connection that is used again
             self._closed.add_done_callback(_look_at)
             self._closed.add_done_callback(self._end)
-        elif protocol is not None:  # closed before anybody could look
+        elif self._protocol is not None:  # closed before anybody could look
             self._end()
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self._answer.content.iter_any()
 
     async def aclose(self) -> None:
-        """Give the connection back, or close it where the body was not read to its end."""
+        """Give the connection back, or cut it where the body was not read to its end."""
         if self._closed is not None:
             self._closed.remove_done_callback(self._end)
-        self._answer.release()
+        if self._protocol is None or self._answer.content.is_eof():
+            self._answer.release()
+        else:
+            self._protocol.abort()  # a plain close over TLS waits for the other side to say good-bye
+            self._answer.close()
 
     def _end(self, _: asyncio.Future[None] | None = None) -> None:
         content = self._answer.content

@@ -97,7 +97,7 @@ class StopsAtPut(LocalStore):
 
     stop_at = ""
 
-    def _write(self, name: str, parts: Sequence[bytes], **options: Any) -> None:  # type: ignore[override]  # noqa: ANN401
+    def _write(self, name: str, parts: Sequence[bytes], **options: Any) -> None:  # noqa: ANN401 - as there
         if name == self.stop_at:
             raise StoreError(name, "killed here")
         super()._write(name, parts, **options)

@@ -13,7 +13,7 @@ import zlib
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -68,7 +68,7 @@ def answer(status: int = 200, body: bytes = b"", **fields: str) -> bytes:
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
 
 
-def chunked(*parts: bytes, end: bytes = b"0\r\n\r\n", **fields: str) -> bytes:
+def chunked(*parts: bytes, end: bytes = b"0\r\n\r\n", **fields: Any) -> bytes:  # noqa: ANN401 - texts
     """Write an answer in chunks."""
     head = answer(content_length="", transfer_encoding="chunked", **fields)
     return head + b"".join(f"{len(part):x}\r\n".encode() + part + b"\r\n" for part in parts) + end
@@ -183,7 +183,7 @@ FIXED: Final[dict[str, bytes]] = {
     "until-close": answer(content_length="") + PICTURE,
     "text-type": answer(body=PICTURE, content_type="text/html"),
     "long-field": answer(body=PICTURE, content_security_policy="x" * 16_000),
-    "many-fields": answer(body=PICTURE, **{f"x_{n}": "y" for n in range(100)}),
+    "many-fields": answer(body=PICTURE, **dict[str, Any]({f"x_{n}": "y" for n in range(100)})),
     "cookie": answer(body=PICTURE, set_cookie="tracked=yes; Path=/"),
     "201": answer(201, body=PICTURE),
     "gzip": answer(body=_GZIP, content_encoding="gzip"),
