@@ -8,6 +8,7 @@ where an answer breaks off, and to wait for ever where the framing of a body is 
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
 import zlib
@@ -22,7 +23,6 @@ from aiohttp.http_exceptions import HttpProcessingError
 from evenshard.core.outcome import Failure, Reason
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import AsyncIterator, Iterator
 
 READ_BUFFER_BYTES: Final = 65_536
@@ -33,6 +33,9 @@ MAX_FIELD_BYTES: Final = 32_768
 
 KEEP_SECONDS: Final = 2.0
 """How long an unused connection stays open: aiohttp sets no limit to their number, and a table names many hosts."""
+
+GOOD_BYE_SECONDS: Final = 1.0
+"""How long `aclose` waits for servers that are slow to end a TLS connection."""
 
 TRANSLATED: Final = (aiohttp.ClientError, httpx.HTTPError, httpx.InvalidURL, OSError, zlib.error, ExceptionGroup)
 """What `failure_of` understands."""
@@ -135,6 +138,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
             max_line_size=MAX_FIELD_BYTES,
             max_field_size=MAX_FIELD_BYTES,
         )
+        self._open: set[asyncio.Future[None]] = set()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request without a body, and give the answer's head, with its body as it comes."""
@@ -144,11 +148,22 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
             headers=[(name.decode("ascii"), value.decode("ascii")) for name, value in request.headers.raw],
             allow_redirects=False,
         )
-        return httpx.Response(answer.status, headers=answer.raw_headers, stream=_Stream(answer), request=request)
+        stream = _Stream(answer)
+        if stream.closed is not None and stream.closed not in self._open:
+            self._open.add(stream.closed)
+            stream.closed.add_done_callback(self._forget)
+        return httpx.Response(answer.status, headers=answer.raw_headers, stream=stream, request=request)
 
     async def aclose(self) -> None:
-        """Close all connections."""
+        """Close all connections, and wait a moment for the good-byes of TLS that are under way."""
         await self._session.close()
+        if self._open:
+            await asyncio.wait(self._open, timeout=GOOD_BYE_SECONDS)
+
+    def _forget(self, closed: asyncio.Future[None]) -> None:
+        self._open.discard(closed)
+        if not closed.cancelled():
+            closed.exception()  # how it ended is of no interest, but asyncio complains if nobody looks
 
 
 class _Stream(httpx.AsyncByteStream):
@@ -161,11 +176,9 @@ class _Stream(httpx.AsyncByteStream):
     def __init__(self, answer: aiohttp.ClientResponse) -> None:
         self._answer = answer
         self._protocol = None if answer.connection is None else answer.connection.protocol
-        self._closed = None if self._protocol is None else self._protocol.closed
-        if self._closed is not None:
-            self._closed.remove_done_callback(_look_at)  # one is enough on a connection that is used again
-            self._closed.add_done_callback(_look_at)
-            self._closed.add_done_callback(self._end)
+        self.closed = None if self._protocol is None else self._protocol.closed
+        if self.closed is not None:
+            self.closed.add_done_callback(self._end)
         elif self._protocol is not None:  # closed before anybody could look
             self._end()
 
@@ -174,8 +187,8 @@ class _Stream(httpx.AsyncByteStream):
 
     async def aclose(self) -> None:
         """Give the connection back, or cut it where the body was not read to its end."""
-        if self._closed is not None:
-            self._closed.remove_done_callback(self._end)
+        if self.closed is not None:
+            self.closed.remove_done_callback(self._end)
         if self._protocol is None or self._answer.content.is_eof():
             self._answer.release()
         else:
@@ -186,9 +199,3 @@ class _Stream(httpx.AsyncByteStream):
         content = self._answer.content
         if not content.is_eof() and content.exception() is None:
             content.set_exception(aiohttp.ClientPayloadError("the connection ended within the body"))
-
-
-def _look_at(closed: asyncio.Future[None]) -> None:
-    """Retrieve how a connection ended, or asyncio complains that nobody did."""
-    if not closed.cancelled():
-        closed.exception()
