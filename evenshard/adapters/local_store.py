@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 PART: Final = ".part"
-"""Ending of files that are being written; one that outlives its writer is no object, and is swept."""
+"""Ending of files that are being written; one that outlives its writer is no object."""
 
 
 class LocalStore:
