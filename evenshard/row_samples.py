@@ -164,7 +164,11 @@ def callable_samples(
             seen(stored)
     except RunStoppedError:
         raise
-    except Exception as error:  # a stranger's code: whatever it raises belongs to this slice, by name
+    except (
+        Exception,
+        SystemExit,
+        GeneratorExit,
+    ) as error:  # a stranger's code
         raise TransformError(job.slice.index, f"{job.recipe.transform}: {type(error).__name__}: {error}") from error
     schema, samples = encoder.finish()
     left_out = Outcome(source=None, row=None, status=Status.FILTERED, reason=Reason.NOT_YIELDED)

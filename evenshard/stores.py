@@ -20,6 +20,12 @@ def open_store(address: str) -> Store:
     """
     if "://" in address:
         raise OptionError("destination", f"{address}: only folders are written to yet, no addresses of this kind")
-    if Path(address).exists() and not Path(address).is_dir():
+    try:
+        address.encode()
+        is_file = Path(address).exists() and not Path(address).is_dir()
+    except (OSError, ValueError) as error:  # such as a name that is too long, or is no UTF-8
+        problem = f"{address[:100]} cannot be a folder's name: {error.__class__.__name__}"
+        raise OptionError("destination", problem) from error
+    if is_file:
         raise OptionError("destination", f"{address} is a file; give a folder")
     return LocalStore(address)

@@ -54,6 +54,10 @@ def read_footers(paths: Sequence[str]) -> tuple[list[Footer], list[tuple[str, st
 
 def _read_footer(path: str) -> Footer | tuple[str, str]:
     try:
+        path.encode()
+    except UnicodeEncodeError:
+        return path, "its name is no UTF-8, which plans are written in; rename it"
+    try:
         metadata = pq.read_metadata(path)
         state = os.stat(path)  # noqa: PTH116 - a path object for each of 10,000 files costs more than the call
         return Footer(

@@ -25,6 +25,15 @@ def find_files(source: str) -> list[str]:
     Raises:
         OptionError: there is no such file, or the folder or pattern holds no Parquet file.
     """
+    try:
+        return _find(source)
+    except (OSError, ValueError) as error:  # such as a name that is too long, or has a NUL in it
+        if isinstance(error, OptionError):
+            raise
+        raise OptionError("source", f"{source[:100]} cannot be looked for: {error.__class__.__name__}") from error
+
+
+def _find(source: str) -> list[str]:
     path = Path(source)
     if path.is_file():
         return [str(path.absolute())]

@@ -38,10 +38,10 @@ def parse_bytes(text: str | int, *, option: str) -> int:
     unit = UNITS.get(found.group(2).upper()) if found else None
     if found is None or unit is None:
         raise OptionError(option, f"{text!r} is not a size; write a number and a unit, such as 64MB or 64MiB")
-    size = int(float(found.group(1)) * unit)
-    if size < 1:
-        raise OptionError(option, f"{text!r} is less than one byte; write a size such as 64MB")
-    return size
+    size = float(found.group(1)) * unit
+    if not 1 <= size < 2**63:
+        raise OptionError(option, f"{str(text)[:40]!r} is out of range; write a size such as 64MB")
+    return int(size)
 
 
 def format_bytes(num_bytes: int) -> str:

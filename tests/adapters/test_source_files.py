@@ -67,6 +67,9 @@ def test_source_is_refused_when_it_means_nothing(tmp_path: Path) -> None:
         "empty": "the folder is empty",
         "other": r"no \.parquet file in the folder, only 0\.csv, 1\.csv, 2\.csv, \.\.\.",
         "*.nothing": "no file matches",
+        "x" * 300: "cannot be looked for: OSError",
+        "x" * 5000 + "*": "no file matches|cannot be looked for",
+        "a\0b": "does not exist",
     }.items():
         with pytest.raises(OptionError, match=told):
             find_files(f"{tmp_path}/{source}")

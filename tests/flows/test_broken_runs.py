@@ -81,6 +81,7 @@ def test_slice_is_done_again_when_its_worker_dies_in_the_middle_of_a_lot(
     ("name", "told"),
     [
         ("TooMany", "slice 0: .*TooMany: ValueError: more samples than the slice's 2 rows"),
+        ("Exits", "slice 0: .*Exits: SystemExit: 0"),
         ("Unmakeable", "slice 0: .*Unmakeable: LookupError: no luck at all"),
     ],
 )
