@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from hashlib import sha256
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from evenshard.adapters.image import Picture, make_picture
 from evenshard.adapters.litdata import encode_leaf, encode_sample
 from evenshard.adapters.parquet import OVERFLOWED
-from evenshard.core.errors import RunStoppedError, TransformError
+from evenshard.core.errors import TransformError
 from evenshard.core.order import in_order
 from evenshard.core.outcome import Failure, Outcome, Reason, Status
 from evenshard.slices import Sampled, Samples, row_places
@@ -152,31 +153,56 @@ def callable_samples(
     Raises:
         TransformError: it raised, yielded more samples than rows, or what no sample can be made of.
     """
-    encoder = SampleEncoder(job.recipe.schema)
+    encoder = SampleEncoder(job.recipe.schema, hold_bytes=job.recipe.chunk_bytes)
     stored = Outcome(source=None, row=None, status=Status.STORED)
-    num_samples = 0
-    try:
-        for sample in transform(frame.drop(OVERFLOWED)):
-            num_samples += 1
-            if num_samples > frame.height:
-                raise ValueError(f"more samples than the slice's {frame.height} rows; yield one a row at most")  # noqa: TRY301
-            encoder.add(sample)
-            seen(stored)
-    except RunStoppedError:
-        raise
-    except (
-        Exception,
-        SystemExit,
-        GeneratorExit,
-    ) as error:  # a stranger's code
-        raise TransformError(job.slice.index, f"{job.recipe.transform}: {type(error).__name__}: {error}") from error
-    schema, samples = encoder.finish()
     left_out = Outcome(source=None, row=None, status=Status.FILTERED, reason=Reason.NOT_YIELDED)
-    for _ in range(frame.height - num_samples):
-        seen(left_out)
 
     def rows() -> Iterator[Sampled]:
-        yield from (Sampled(outcome=stored, sample=sample) for sample in samples)
-        yield from (Sampled(outcome=left_out) for _ in range(frame.height - num_samples))
+        num_samples = 0
+        for ready in _encoded_samples(job, frame, transform, encoder):
+            for sample in ready:
+                num_samples += 1
+                seen(stored)
+                yield Sampled(outcome=stored, sample=sample)
+        for _ in range(frame.height - num_samples):
+            seen(left_out)
+            yield Sampled(outcome=left_out)
 
-    return Samples(rows=rows(), schema=lambda: schema)
+    return Samples(rows=rows(), schema=lambda: encoder.schema)
+
+
+def _encoded_samples(
+    job: SliceJob, frame: pl.DataFrame, transform: Callable[[pl.DataFrame], Iterable[object]], encoder: SampleEncoder
+) -> Iterator[list[bytes]]:
+    """Take what a callable yields, one by one; gives the samples that are ready after each."""
+    try:
+        samples = iter(transform(frame.drop(OVERFLOWED)))
+        for number in count(1):
+            sample = _next_of(samples)
+            if sample is _END:
+                break
+            if number > frame.height:
+                problem = f"more samples than the slice's {frame.height} rows; yield one a row at most"
+                raise ValueError(problem)  # noqa: TRY301 - told as what the callable itself raises
+            ready = encoder.add(sample)
+            if ready:
+                yield ready
+    except _EndedError as ended:
+        raise TransformError(job.slice.index, f"{job.recipe.transform}: {ended}") from ended
+    except Exception as error:  # a stranger's code: whatever it raises belongs to this slice, by name
+        raise TransformError(job.slice.index, f"{job.recipe.transform}: {type(error).__name__}: {error}") from error
+    yield encoder.finish()
+
+
+class _EndedError(Exception):
+    """A callable tried to end the program."""
+
+
+def _next_of(samples: Iterator[object]) -> object:
+    try:
+        return next(samples, _END)
+    except (SystemExit, GeneratorExit) as error:
+        raise _EndedError(f"{type(error).__name__}: {error}") from error
+
+
+_END: Final = object()

@@ -27,7 +27,7 @@ from evenshard.core.errors import OptionError
 from evenshard.core.recipe import Container, Field, Kind, SampleSchema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     import polars as pl
 
@@ -110,23 +110,27 @@ def schema_of(transform: object) -> SampleSchema | None:
 
 
 class SampleEncoder:
-    """Turns what a callable yields into encoded samples of one shape.
+    """Turns what a callable yields into encoded samples of one shape, as they come.
 
-    Values are packed as they come, since pictures are large; a None waits until its field's type is known.
+    While the type of a field is unknown, because it was always None, samples are held; once they pass
+    `hold_bytes`, such a field is taken for text.
 
     Args:
         schema: declared shape, or None to find it from the samples.
+        hold_bytes: bytes of samples that are held at most for a type to be found.
     """
 
-    def __init__(self, schema: SampleSchema | None) -> None:
+    def __init__(self, schema: SampleSchema | None, *, hold_bytes: int = 64_000_000) -> None:
         self._declared = schema
         self._names = [field.name for field in schema.fields] if schema else None
         self._container = schema.container if schema else None
         self._kinds: list[Kind | None] = [field.kind for field in schema.fields] if schema else []
-        self._samples: list[list[bytes | None]] = []
+        self._hold_bytes = hold_bytes
+        self._held: list[list[bytes | None]] = []
+        self._num_held_bytes = 0
 
-    def add(self, sample: object) -> None:
-        """Take one sample.
+    def add(self, sample: object) -> list[bytes]:
+        """Take one sample; gives those that are ready, in order.
 
         Raises:
             TypeError, ValueError: it is of another shape or type than those before.
@@ -136,21 +140,33 @@ class SampleEncoder:
             self._names, self._kinds = names, [None] * len(names)
         if names != self._names:
             raise ValueError(f"a sample has the fields {names}, those before had {self._names}")
-        self._samples.append([self._pack(index, value) for index, value in enumerate(values)])
+        leaves = [self._pack(index, value) for index, value in enumerate(values)]
+        self._held.append(leaves)
+        self._num_held_bytes += sum(len(leaf) for leaf in leaves if leaf is not None)
+        return self.finish() if None not in self._kinds or self._num_held_bytes > self._hold_bytes else []
 
-    def finish(self) -> tuple[SampleSchema | None, Iterator[bytes]]:
-        """Give the shape, None if there was no sample, and the encoded samples in order."""
-        if self._names is None:
-            return None, iter(())
+    def finish(self) -> list[bytes]:
+        """Give what is held; fields that were always None are texts from here on."""
         kinds = [kind or Kind.STR for kind in self._kinds]
-        fields = tuple(Field(name=name, kind=kind) for name, kind in zip(self._names, kinds, strict=True))
-        schema = self._declared or SampleSchema(container=self._container or Container.DICT, fields=fields)
-        return schema, (self._join(leaves, kinds) for leaves in self._samples)
+        self._kinds = list(kinds)
+        ready = [
+            encode_sample(
+                [encode_leaf(kind, None) if leaf is None else leaf for leaf, kind in zip(leaves, kinds, strict=True)]
+            )
+            for leaves in self._held
+        ]
+        self._held, self._num_held_bytes = [], 0
+        return ready
 
-    @staticmethod
-    def _join(leaves: list[bytes | None], kinds: list[Kind]) -> bytes:
-        filled = (encode_leaf(kind, None) if leaf is None else leaf for leaf, kind in zip(leaves, kinds, strict=True))
-        return encode_sample(list(filled))
+    @property
+    def schema(self) -> SampleSchema | None:
+        """The shape of the samples so far; None if there was none."""
+        if self._declared is not None or self._names is None:
+            return self._declared
+        fields = tuple(
+            Field(name=name, kind=kind or Kind.STR) for name, kind in zip(self._names, self._kinds, strict=True)
+        )
+        return SampleSchema(container=self._container or Container.DICT, fields=fields)
 
     def _split(self, sample: object) -> tuple[list[str], list[object]]:
         match sample:

@@ -36,11 +36,11 @@ class Declared:
 def encoded(samples: Sequence[object], schema: SampleSchema | None = None) -> tuple[SampleSchema | None, list[Any]]:
     """Encode samples and read them back."""
     encoder = SampleEncoder(schema)
-    for sample in samples:
-        encoder.add(sample)
-    found, data = encoder.finish()
+    data = [ready for sample in samples for ready in encoder.add(sample)]
+    data += encoder.finish()
+    found = encoder.schema
     kinds = [field.kind for field in found.fields] if found else []
-    return found, list(read_samples(b"".join(pack_chunk(list(data))), kinds)) if found else []
+    return found, list(read_samples(b"".join(pack_chunk(data)), kinds)) if found else []
 
 
 @pytest.mark.parametrize(
@@ -66,6 +66,21 @@ def test_types_are_found_from_all_samples_when_none_are_declared() -> None:
     assert schema is not None
     assert [Kind.BOOL, Kind.FLOAT, Kind.BYTES] == [field.kind for field in schema.fields]
     assert ([False, 1.5, b"a"], [True, 2.0, b""]) == (values[0], values[1])
+
+
+def test_samples_are_ready_as_they_come_when_their_types_are_known() -> None:
+    """Nothing is held once each field has a type; a field that is None for too long is taken for text."""
+    encoder = SampleEncoder(None, hold_bytes=100)
+    assert [[], [], 3, 1] == [
+        encoder.add([1, None]),
+        encoder.add([2, None]),
+        len(encoder.add([3, b"x"])),
+        len(encoder.add([4, None])),
+    ]
+    encoder = SampleEncoder(None, hold_bytes=100)
+    assert [0, 0, 3, 1] == [len(encoder.add([b"x" * 40, None])) for _ in range(4)]
+    with pytest.raises(TypeError, match="field '1' is int here and str elsewhere"):
+        encoder.add([b"", 5])
 
 
 def test_picture_is_stored_as_its_pixels_when_yielded() -> None:

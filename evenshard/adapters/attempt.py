@@ -98,8 +98,8 @@ class Asker:
         return replace(result, http_status=progress.http_status, url=last)
 
     def _too_slow(self, progress: _Progress) -> Failure:
-        detail = f"{progress.hold.num_bytes} bytes of a body within {self._options.timeout_seconds:g} s"
-        return Failure(reason=Reason.TOO_SLOW, detail=detail)
+        came = "a part of the body" if progress.hold.num_bytes else "no byte of a body"
+        return Failure(reason=Reason.TOO_SLOW, detail=f"{came} within {self._options.timeout_seconds:g} s")
 
     async def _follow(self, progress: _Progress) -> Answer | Failure:
         for num_left in range(self._options.max_redirects, -1, -1):
@@ -141,10 +141,10 @@ class Asker:
         async for chunk in cast("httpx.AsyncByteStream", response.stream):
             num_wire_bytes += len(chunk)
             if num_wire_bytes > progress.max_body_bytes:
-                return _too_large(f"{num_wire_bytes} bytes came", progress)
+                return _too_large("more came", progress)
             for piece in decoder.pieces(chunk):
                 if progress.hold.num_bytes + len(piece) > progress.max_body_bytes:
-                    return _too_large(f"{num_wire_bytes} bytes unpack to more", progress)
+                    return _too_large("it unpacks to more", progress)
                 await self._take_bytes(len(piece), progress)
                 pieces.append(piece)
         return _shortfall(declared, num_wire_bytes, decoder) or _joined(pieces)
@@ -184,4 +184,4 @@ def _joined(pieces: list[bytes]) -> bytes | Failure:
 
 
 def _too_large(seen: str, progress: _Progress) -> Failure:
-    return Failure(reason=Reason.TOO_LARGE, detail=f"{seen}; the limit is {progress.max_body_bytes}")
+    return Failure(reason=Reason.TOO_LARGE, detail=f"{seen}; the limit is {progress.max_body_bytes} bytes")

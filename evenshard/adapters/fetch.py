@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 USER_AGENT: Final = f"evenshard/{version('evenshard')}"
 
+HELPERS_PER_REQUEST: Final = 4
+"""Threads that look up names, at most: a look-up that no name server answers outlives the deadline of its row."""
+
 _LOG = logging.getLogger(__name__)
 
 
@@ -154,7 +157,7 @@ class Fetcher:
         self._random = random or random_numbers.Random()  # noqa: S311  # it spreads waits, and hides nothing
         self._budget = Budget(num_places=options.concurrency, max_bytes=options.max_held_bytes)
         self._calls: set[_Call] = set()
-        self._thread = LoopThread("evenshard-fetch", num_helpers=options.concurrency)
+        self._thread = LoopThread("evenshard-fetch", num_helpers=HELPERS_PER_REQUEST * options.concurrency)
         self._transport = self._thread.run(_transport(options))
         self._asker = Asker(self._transport, self._budget, options=options, clock=self._clock)
 

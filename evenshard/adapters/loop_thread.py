@@ -18,8 +18,8 @@ class LoopThread:
 
     Args:
         name: of the thread.
-        num_helpers: threads at most for what blocks inside the loop, which is the look-up of names. As
-            many as there are requests, or a few names that no server answers for hold up all others.
+        num_helpers: threads at most for what blocks inside the loop, which is the look-up of names. With
+            fewer than there are requests, a few names that nobody answers for hold up all others.
     """
 
     def __init__(self, name: str, *, num_helpers: int) -> None:

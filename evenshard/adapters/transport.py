@@ -31,8 +31,9 @@ READ_BUFFER_BYTES: Final = 65_536
 MAX_FIELD_BYTES: Final = 32_768
 """Longest header line that is taken; some sites' security policies pass aiohttp's own 8,190."""
 
-KEEP_SECONDS: Final = 2.0
-"""How long an unused connection stays open: aiohttp sets no limit to their number, and a table names many hosts."""
+KEEP_SECONDS: Final = 0.5
+"""How long an unused connection stays open, give or take as much: aiohttp sets no limit to their number, a table
+names many hosts, and a process may often have no more than 1,024 files open."""
 
 GOOD_BYE_SECONDS: Final = 1.0
 """How long `aclose` waits for servers that are slow to end a TLS connection."""
@@ -74,7 +75,9 @@ def failure_of(error: BaseException) -> Failure:
 
 def describe(error: BaseException) -> str:
     """Write an error's type and message on one line of at most 300 characters."""
-    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    kind = type(error)
+    name = f"{kind.__module__}.error" if kind.__name__ == "error" else kind.__name__  # as zlib calls its own
+    return " ".join(f"{name}: {error}".split())[:300]
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
