@@ -110,7 +110,7 @@ def fetch_one(fetcher: Fetcher, link: str | None) -> Body | Failure:
 
 def wait_until(condition: Callable[[], bool]) -> None:
     """Wait until something is so, or fail."""
-    end = time.monotonic() + PATIENCE_SECONDS
+    end = time.monotonic() + 30
     pause = threading.Event()
     while not condition():
         assert time.monotonic() < end, "it did not come about"
@@ -155,14 +155,14 @@ class Case:
 
 
 BAD = (
-    Case("silent", Reason.TOO_SLOW, None, 3, "0 bytes of a body within 0.3 s"),
+    Case("silent", Reason.TOO_SLOW, None, 3, "no byte of a body within 0.3 s"),
     Case("drip-head", Reason.TOO_SLOW, None, 3),
     Case("drip-body", Reason.TOO_SLOW, 200, 3),
-    Case("stalled", Reason.TOO_SLOW, 200, 3, "100 bytes of a body"),
-    Case("endless", Reason.TOO_LARGE, says="the limit is 1100000"),
+    Case("stalled", Reason.TOO_SLOW, 200, 3, "a part of the body within 0.3 s"),
+    Case("endless", Reason.TOO_LARGE, says="more came; the limit is 1100000 bytes"),
     Case("endless-chunks", Reason.TOO_LARGE),
     Case("declared", Reason.TOO_LARGE, says="10737418240 bytes are declared"),
-    Case("bomb", Reason.TOO_LARGE, says="unpack to more"),
+    Case("bomb", Reason.TOO_LARGE, says="it unpacks to more"),
     Case("gzip-cut", Reason.CUT_SHORT, times=3, says="the content coding is cut"),
     Case("gzip-false", Reason.BAD_ANSWER, says="incorrect header check"),
     Case("gzip-empty", Reason.EMPTY_BODY),
@@ -489,7 +489,7 @@ def test_deadline_covers_all_redirects_and_the_body(web: MisbehavingWeb, hasty: 
     found = fetch_all(hasty, links)
 
     assert {Reason.TOO_SLOW} == {result.reason for result in found if isinstance(result, Failure)}
-    assert time.monotonic() - start < 3 * TIMEOUT_SECONDS + 2
+    assert time.monotonic() - start < 3 * TIMEOUT_SECONDS + 8  # a drip would take minutes
 
 
 @pytest.mark.parametrize("path", ["declared", "endless", "404"])
@@ -592,7 +592,7 @@ def test_wait_for_room_does_not_count_against_the_deadline(web: MisbehavingWeb) 
 def test_room_is_found_when_a_body_fails(web: MisbehavingWeb) -> None:
     """Bodies that break off or are too large give back what they held, and the rest comes."""
     paths = ["stalled", "short", "gzip-cut", "bomb", "endless", "reset-in-body", "large"] * 4
-    options = FetchOptions(concurrency=8, max_held_bytes=LARGE_BYTES, attempts=1, timeout_seconds=2)
+    options = FetchOptions(concurrency=8, max_held_bytes=LARGE_BYTES, attempts=1, timeout_seconds=1)
     with Fetcher(options) as fetcher:
         found = fetch_all(fetcher, [f"{web.base}/{path}?room-{n}" for n, path in enumerate(paths)])
         wait_until(lambda: fetcher._budget.held_bytes == 0)
@@ -619,7 +619,7 @@ def test_early_stop_cancels_everything(web: MisbehavingWeb, patient: Fetcher, ho
 
     assert isinstance(fetch_one(patient, f"{web.base}/ok"), Body)
     wait_until(lambda: patient._budget.held_bytes == 0)
-    assert time.monotonic() - start < PATIENCE_SECONDS
+    assert time.monotonic() - start < 4 * PATIENCE_SECONDS  # five times that, had each waited for its silent ones
 
 
 def test_call_that_was_never_started_ends_quietly(patient: Fetcher) -> None:
@@ -642,7 +642,7 @@ def test_close_ends_a_waiting_consumer(web: MisbehavingWeb) -> None:
     consumer.start()
     wait_until(lambda: web.hits["/silent?closed"] == 1)
     fetcher.close()
-    consumer.join(PATIENCE_SECONDS)
+    consumer.join(30)
 
     assert errors == ["the fetcher ended before every row had its result"]
     assert not fetcher._thread._thread.is_alive()
@@ -694,7 +694,8 @@ def test_other_transports_keep_the_promises(
         return httpx.AsyncHTTPTransport(trust_env=False)
 
     monkeypatch.setattr(fetch_module, "_transport", own_transport)
-    with Fetcher(FetchOptions(timeout_seconds=TIMEOUT_SECONDS), clock=clock) as fetcher:
+    seconds = TIMEOUT_SECONDS if reason is Reason.TOO_SLOW else PATIENCE_SECONDS
+    with Fetcher(FetchOptions(timeout_seconds=seconds), clock=clock) as fetcher:
         found = fetch_one(fetcher, f"{web.base}/{path}")
 
     assert (found.reason if isinstance(found, Failure) else None) == reason
