@@ -14,7 +14,7 @@ import dataclasses
 import hashlib
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Final
 
 from evenshard.core.errors import OptionError
@@ -165,15 +165,21 @@ class Plan:
         if not 0 <= index < self.num_slices:
             raise IndexError(f"slice {index} is out of range [0, {self.num_slices})")
         rank = bisect_right(self._slice_starts, index) - 1
-        first, stop = self._slice_starts[rank : rank + 2]
-        shard_start, shard_stop = self.shard(rank)
-        num_rows, num_slices, k = shard_stop - shard_start, stop - first, index - first
-        start, end = k * num_rows // num_slices, (k + 1) * num_rows // num_slices
-        return Slice(index=index, rank=rank, start=shard_start + start, stop=shard_start + end)
+        return next(self._cut(rank, range(index, index + 1)))
 
     def slices(self) -> Iterator[Slice]:
         """Give all slices in row order."""
-        return map(self.slice_at, range(self.num_slices))
+        return chain.from_iterable(self._cut(rank, self.slices_of(rank)) for rank in self.ranks)
+
+    def _cut(self, rank: int, indexes: range) -> Iterator[Slice]:
+        """Cut slices out of a rank's shard; what they have in common is worked out once."""
+        shard_start, shard_stop = self.shard(rank)
+        of_rank, num_rows = self.slices_of(rank), shard_stop - shard_start
+        first, num_slices = of_rank.start, len(of_rank)
+        for index in indexes:
+            k = index - first
+            start, stop = k * num_rows // num_slices, (k + 1) * num_rows // num_slices
+            yield Slice(index=index, rank=rank, start=shard_start + start, stop=shard_start + stop)
 
     def pieces(self, start: int, stop: int) -> tuple[Piece, ...]:
         """Give the file ranges behind global rows [start, stop), in row order; no piece is empty."""

@@ -165,10 +165,10 @@ def main() -> None:
         name, address, connections = options.cell
         print(json.dumps(cell(name, address, connections=int(connections), requests=options.requests)))  # noqa: T201
         return
-    write(
-        options.out,
-        {"minimum, median, maximum of": options.repeats, "rows": measured(options.requests, options.repeats)},
-    )
+    load = os.getloadavg()
+    rows = measured(options.requests, options.repeats)
+    figures = {"minimum, median, maximum of": options.repeats, "requests each": options.requests, "rows": rows}
+    write(options.out, figures | {"load before and after": [load, os.getloadavg()]})
 
 
 if __name__ == "__main__":
