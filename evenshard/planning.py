@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
@@ -98,9 +99,11 @@ def make_plan(source: str | Sequence[str], request: Request, *, generation: int 
 
 
 def _refuse_doubles(paths: Sequence[str]) -> None:
-    doubles = sorted({path for path in paths if paths.count(path) > 1}) if len(set(paths)) < len(paths) else []
-    if doubles:
-        raise OptionError("source", f"{doubles[0]} is named twice; name each file once")
+    seen: dict[str, str] = {}
+    for path in paths:
+        other = seen.setdefault(os.path.realpath(path), path)
+        if other is not path:
+            raise OptionError("source", f"{path} is the same file as {other}; name each file once")
 
 
 def _source(footer: Footer) -> Source:

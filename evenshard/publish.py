@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -101,7 +102,10 @@ def _write(store: Store, manifest: Manifest) -> Manifest:
         earlier = read_manifest(store, name)
         if earlier.fingerprint != manifest.fingerprint:
             raise DestinationError(f"{store.address}: another plan was published here meanwhile") from None
-        manifest = earlier
+        if replace(earlier, published_at=manifest.published_at) == manifest:
+            manifest = earlier
+        else:  # of a run that was stopped here, and of slices that were done again since
+            store.put(name, [to_json(manifest, indent=1)])
     store.put(MANIFEST, [to_json(manifest, indent=1)])
     store.put(INDEX, [to_json(make_index(manifest))])
     return manifest

@@ -57,7 +57,7 @@ def find_callable(name: str) -> Any:  # noqa: ANN401 - whatever the module holds
         raise OptionError("transform", f"{name!r} is not images, rows, or package.module:callable")
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # a caller's module may raise anything when it is imported
+    except (Exception, SystemExit) as error:  # a caller's module may raise anything when it is imported
         problem = f"module {module_name!r} cannot be imported: {type(error).__name__}: {error}"
         raise OptionError("transform", problem) from error
     found = getattr(module, attribute, None)
@@ -75,6 +75,9 @@ def version_of(transform: object) -> str:
         return ""
     if isinstance(transform, partial):
         return _hashed(version_of(transform.func), (transform.args, transform.keywords))
+    if inspect.isfunction(transform):
+        cells = [cell.cell_contents for cell in transform.__closure__ or ()]
+        return _hashed(_source_of(transform), [cells, transform.__defaults__, transform.__kwdefaults__])
     if inspect.isroutine(transform) or inspect.isclass(transform):
         return _hashed(_source_of(transform))
     return _hashed(_source_of(type(transform)), getattr(transform, "__dict__", {}))

@@ -152,7 +152,7 @@ class IngestOptions(PlanOptions):
         from evenshard.slices import RunSettings  # noqa: PLC0415
 
         fetch = FetchOptions(concurrency=self.concurrency, timeout_seconds=self.timeout, attempts=self.attempts)
-        return RunSettings(destination=self.destination, fetch=fetch)
+        return RunSettings(destination=absolute(self.destination), fetch=fetch)
 
     def num_workers(self) -> int:
         """Say how many slices run at once."""
@@ -161,6 +161,11 @@ class IngestOptions(PlanOptions):
     def engine_name(self) -> str:
         """Settle what runs the slices."""
         return self.engine if self.engine != "auto" else "processes" if num_cores() > 1 else "threads"
+
+
+def absolute(address: str) -> str:
+    """Give a folder's address that holds wherever a worker stands; other addresses as they are."""
+    return address if "://" in address or "\0" in address else os.path.abspath(address)  # noqa: PTH100 - no links followed
 
 
 def parse(model: type[_Options], values: dict[str, Any]) -> _Options:

@@ -15,7 +15,7 @@ from evenshard.core.sizes import parse_bytes
 from evenshard.core.world import World
 from evenshard.planning import Request
 from evenshard.slices import RunSettings
-from flows.config import IngestOptions
+from flows.config import IngestOptions, absolute
 from flows.ingest import run, summary
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def optimize(  # noqa: PLR0913 - the call that its users know
         rows_per_slice=reader.num_rows,
     )
     files, destination = [os.fspath(path) for path in inputs], os.fspath(output_dir)
-    settings = RunSettings(destination=destination, transform=cloudpickle.dumps(fn))
+    settings = RunSettings(destination=absolute(destination), transform=cloudpickle.dumps(fn))
     options = IngestOptions(source=destination, destination=destination, engine="processes", engine_workers=num_workers)
 
     @flow(name="optimize", flow_run_name="optimize-{destination}")

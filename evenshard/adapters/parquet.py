@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
+import polars.selectors as cs
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -59,6 +60,9 @@ def _read_footer(path: str) -> Footer | tuple[str, str]:
         return path, "its name is no UTF-8, which plans are written in; rename it"
     try:
         metadata = pq.read_metadata(path)
+        names = metadata.schema.to_arrow_schema().names
+        if len(set(names)) < len(names):
+            return path, f"two of its columns are called {next(name for name in names if names.count(name) > 1)!r}"
         state = os.stat(path)  # noqa: PTH116 - a path object for each of 10,000 files costs more than the call
         return Footer(
             path=path,
@@ -151,7 +155,7 @@ def _read_piece(piece: Piece, columns: Sequence[Column]) -> pl.DataFrame:
         names = [column.name for column in columns if column.name in there]
         if not names:
             return _nulls(columns, num_rows=piece.num_rows)
-        frame = _cast(lazy.select(names).slice(piece.start, piece.num_rows).collect(), columns)
+        frame = _cast(lazy.select(cs.by_name(*names)).slice(piece.start, piece.num_rows).collect(), columns)
     except FileNotFoundError:
         raise FileChangedError(f"{source.path} is gone since it was planned") from None
     except (pl.exceptions.PolarsError, OSError) as error:
@@ -163,21 +167,23 @@ def _read_piece(piece: Piece, columns: Sequence[Column]) -> pl.DataFrame:
 
 def _cast(frame: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
     """Cast to the target types; a number that does not fit is flagged, not lost or rounded in silence."""
-    values = [
-        pl.col(column.name).cast(TYPES[column.kind], strict=False)
+    values = {
+        column.name: frame.get_column(column.name).cast(TYPES[column.kind], strict=False)
         if column.name in frame.columns
-        else pl.lit(None, dtype=TYPES[column.kind]).alias(column.name)
+        else pl.Series([None] * frame.height, dtype=TYPES[column.kind])
         for column in columns
-    ]
-    inexact = [_is_inexact(column, frame.schema[column.name]) for column in columns if column.name in frame.columns]
-    return frame.select(*values, pl.any_horizontal(pl.lit(value=False), *inexact).alias(OVERFLOWED))
+    }
+    flags = pl.Series([False] * frame.height, dtype=pl.Boolean)
+    for column in columns:
+        if column.name in frame.columns:
+            flags = flags | _is_inexact(column, frame.get_column(column.name))
+    return pl.DataFrame({**values, OVERFLOWED: flags})
 
 
-def _is_inexact(column: Column, stored: pl.DataType) -> pl.Expr:
+def _is_inexact(column: Column, number: pl.Series) -> pl.Series:
     """Say where a whole number does not come out of its cast as it went in."""
-    if not stored.is_integer() or column.kind not in {Kind.INT, Kind.FLOAT}:
-        return pl.lit(value=False)
-    number = pl.col(column.name)
+    if not number.dtype.is_integer() or column.kind not in {Kind.INT, Kind.FLOAT}:
+        return pl.Series([False] * len(number), dtype=pl.Boolean)
     cast = number.cast(TYPES[column.kind], strict=False).cast(pl.Int128, strict=False)
     return number.is_not_null() & cast.ne_missing(number.cast(pl.Int128))
 

@@ -31,13 +31,6 @@ READ_BUFFER_BYTES: Final = 65_536
 MAX_FIELD_BYTES: Final = 32_768
 """Longest header line that is taken; some sites' security policies pass aiohttp's own 8,190."""
 
-KEEP_SECONDS: Final = 0.5
-"""How long an unused connection stays open, give or take as much: aiohttp sets no limit to their number, a table
-names many hosts, and a process may often have no more than 1,024 files open."""
-
-GOOD_BYE_SECONDS: Final = 1.0
-"""How long `aclose` waits for servers that are slow to end a TLS connection."""
-
 TRANSLATED: Final = (aiohttp.ClientError, httpx.HTTPError, httpx.InvalidURL, OSError, zlib.error, ExceptionGroup)
 """What `failure_of` understands."""
 
@@ -128,7 +121,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         connector = aiohttp.TCPConnector(
             limit=max_connections,
             ssl=context,
-            keepalive_timeout=KEEP_SECONDS,
+            force_close=True,  # a kept connection can hold another answer than the one asked for, or be closing
             resolver=aiohttp.ThreadedResolver(),  # and not another where aiodns is installed: errors differ
         )
         self._session = aiohttp.ClientSession(

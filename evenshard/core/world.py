@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from evenshard.core.errors import OptionError
+
+MAX_WORLD_SIZE: Final = 1_000_000
 
 
 class Remainder(StrEnum):
@@ -35,6 +38,8 @@ class World:
             raise OptionError("nodes", f"{self.num_nodes} is out of range; it must be 1 or more")
         if self.workers_per_node < 1:
             raise OptionError("workers_per_node", f"{self.workers_per_node} is out of range; it must be 1 or more")
+        if self.world_size > MAX_WORLD_SIZE:
+            raise OptionError("nodes", f"{self.world_size} workers in all are too many; at most {MAX_WORLD_SIZE}")
 
     @property
     def world_size(self) -> int:

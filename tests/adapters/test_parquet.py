@@ -244,3 +244,19 @@ def test_odd_columns_do_no_harm_when_they_are_not_wanted(tmp_path: Path) -> None
     }
     path = write_table(tmp_path / "a b.ü.parquet", columns)
     assert ["x"] == read_rows([piece_of(path, 0, 1)], [URL])["url"].to_list()
+
+
+def test_columns_are_read_by_their_very_names(tmp_path: Path) -> None:
+    """A name that looks like a pattern is a name."""
+    columns = {"^x$": [5, 6], "x": [7, 8], "*": [9, 10]}
+    path = write_table(tmp_path / "a.parquet", columns)
+    wanted = [Column(name=name, kind=Kind.INT, required=False) for name in columns]
+    frame = read_rows([piece_of(path, 0, 2)], wanted)
+    assert columns == {name: frame.get_column(name).to_list() for name in columns}
+
+
+def test_file_is_refused_when_two_columns_share_a_name(tmp_path: Path) -> None:
+    """Which of the two is meant cannot be told."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["x", "x"]), path)
+    assert ([], [(str(path), "two of its columns are called 'x'")]) == read_footers([str(path)])

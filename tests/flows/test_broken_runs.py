@@ -192,3 +192,10 @@ def test_destination_is_refused_when_it_is_no_folder(table: Path, tmp_path: Path
     with pytest.raises(OptionError, match="destination: "):
         ingest(source=str(table), destination=destination, engine="threads")
     assert [table] == list(tmp_path.iterdir())
+
+
+def test_file_is_refused_when_it_is_named_twice_by_other_ways(table: Path, tmp_path: Path) -> None:
+    """A link beside its file would have each row counted twice."""
+    (tmp_path / "link.parquet").symlink_to(table)
+    with pytest.raises(OptionError, match="is the same file as"):
+        ingest(source=str(tmp_path), destination=str(tmp_path / "set"), engine="threads")
