@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from evenshard.adapters.image import Picture, make_picture
 from evenshard.adapters.litdata import encode_leaf, encode_sample
-from evenshard.adapters.parquet import OVERFLOWED
+from evenshard.adapters.parquet import OVERFLOWED, series_of
 from evenshard.core.errors import TransformError
 from evenshard.core.order import in_order
 from evenshard.core.outcome import Failure, Outcome, Reason, Status
@@ -42,7 +42,7 @@ def image_samples(job: SliceJob, frame: pl.DataFrame, fetcher: Fetcher, *, seen:
     """
     recipe = job.recipe
     rows = _Rows(job, frame)
-    links: list[str | None] = frame.get_column(recipe.url_column or "").to_list()
+    links: list[str | None] = series_of(frame, recipe.url_column or "").to_list()
     answers = fetcher.fetch(links, max_body_bytes=recipe.image.max_body_bytes)
 
     def ended() -> Iterator[tuple[int, Sampled]]:
@@ -74,12 +74,12 @@ class _Rows:
         self._image = job.recipe.image
         self._places = list(row_places(job.pieces))
         self._fields: tuple[Field, ...] = job.recipe.schema.fields if job.recipe.schema else ()
-        self._overflowed: list[bool] = frame.get_column(OVERFLOWED).to_list()
+        self._overflowed: list[bool] = series_of(frame, OVERFLOWED).to_list()
         columns = {field.name: field.name for field in self._fields}
         if job.recipe.caption_column is not None:
             columns[CAPTION] = job.recipe.caption_column
         self._values: dict[str, list[Any]] = {
-            field: frame.get_column(column).to_list() for field, column in columns.items() if column in frame.columns
+            field: series_of(frame, column).to_list() for field, column in columns.items() if column in frame.columns
         }
 
     def with_picture(self, index: int, link: str | None, answer: Body | Failure) -> Sampled:

@@ -168,7 +168,7 @@ def _read_piece(piece: Piece, columns: Sequence[Column]) -> pl.DataFrame:
 def _cast(frame: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
     """Cast to the target types; a number that does not fit is flagged, not lost or rounded in silence."""
     values = {
-        column.name: frame.get_column(column.name).cast(TYPES[column.kind], strict=False)
+        column.name: series_of(frame, column.name).cast(TYPES[column.kind], strict=False)
         if column.name in frame.columns
         else pl.Series([None] * frame.height, dtype=TYPES[column.kind])
         for column in columns
@@ -176,8 +176,13 @@ def _cast(frame: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
     flags = pl.Series([False] * frame.height, dtype=pl.Boolean)
     for column in columns:
         if column.name in frame.columns:
-            flags = flags | _is_inexact(column, frame.get_column(column.name))
+            flags = flags | _is_inexact(column, series_of(frame, column.name))
     return pl.DataFrame({**values, OVERFLOWED: flags})
+
+
+def series_of(frame: pl.DataFrame, name: str) -> pl.Series:
+    """Give a column by its very name; polars would read `^...$` as a pattern."""
+    return frame.to_series(frame.columns.index(name))
 
 
 def _is_inexact(column: Column, number: pl.Series) -> pl.Series:

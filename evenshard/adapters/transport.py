@@ -31,6 +31,9 @@ READ_BUFFER_BYTES: Final = 65_536
 MAX_FIELD_BYTES: Final = 32_768
 """Longest header line that is taken; some sites' security policies pass aiohttp's own 8,190."""
 
+GOOD_BYE_SECONDS: Final = 1.0
+"""How long the closing of connections is waited for at the end."""
+
 TRANSLATED: Final = (aiohttp.ClientError, httpx.HTTPError, httpx.InvalidURL, OSError, zlib.error, ExceptionGroup)
 """What `failure_of` understands."""
 

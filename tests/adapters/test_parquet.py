@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from evenshard.adapters.parquet import OVERFLOWED, FileChangedError, UnreadableError, read_footers, read_rows
+from evenshard.adapters.parquet import OVERFLOWED, FileChangedError, UnreadableError, read_footers, read_rows, series_of
 from evenshard.core.plan import Piece, Source
 from evenshard.core.recipe import Column, Kind
 from tests.support.tables import write_broken_files, write_damaged_page, write_table, write_tiny_row_groups
@@ -252,7 +252,7 @@ def test_columns_are_read_by_their_very_names(tmp_path: Path) -> None:
     path = write_table(tmp_path / "a.parquet", columns)
     wanted = [Column(name=name, kind=Kind.INT, required=False) for name in columns]
     frame = read_rows([piece_of(path, 0, 2)], wanted)
-    assert columns == {name: frame.get_column(name).to_list() for name in columns}
+    assert columns == {name: series_of(frame, name).to_list() for name in columns}
 
 
 def test_file_is_refused_when_two_columns_share_a_name(tmp_path: Path) -> None:
