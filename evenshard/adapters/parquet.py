@@ -176,12 +176,12 @@ def _cast(frame: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
     flags = pl.Series([False] * frame.height, dtype=pl.Boolean)
     for column in columns:
         if column.name in frame.columns:
-            flags = flags | _is_inexact(column, series_of(frame, column.name))
+            flags = flags | _is_inexact(column, series_of(frame, column.name).alias("number"))
     return pl.DataFrame({**values, OVERFLOWED: flags})
 
 
 def series_of(frame: pl.DataFrame, name: str) -> pl.Series:
-    """Give a column by its very name; polars would read `^...$` as a pattern."""
+    """Give a column by its very name; polars would read `^...$` as a pattern, as it does in methods of series."""
     return frame.to_series(frame.columns.index(name))
 
 
