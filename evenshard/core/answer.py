@@ -16,6 +16,9 @@ REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 MAX_PIECE_BYTES: Final = 65_536
 """No coded byte becomes more than this at once, however well it was packed."""
 
+MAX_MEMBERS: Final = 1_000
+"""Streams in one body at most. Each costs a copy of what follows it, so many tiny ones would cost seconds."""
+
 _ZLIB_BITS, _RAW_BITS, _GZIP_BITS = 15, -15, 31  # as zlib's manual gives them for `windowBits`
 
 
@@ -97,6 +100,7 @@ class _Inflating:
         self._is_gzip = is_gzip
         self._start = b""
         self._stream: zlib._Decompress | None = None
+        self._num_streams = 0
 
     @property
     def is_complete(self) -> bool:
@@ -119,6 +123,9 @@ class _Inflating:
     def _stream_for(self, data: bytes) -> zlib._Decompress | None:
         """Give the stream that is being read, or the next: a body may hold several, and zeros after each."""
         if self._stream is None or (self._stream.eof and data):
+            self._num_streams += 1
+            if self._num_streams > MAX_MEMBERS:
+                raise zlib.error(f"more than {MAX_MEMBERS} streams in one body")
             self._stream = zlib.decompressobj(_GZIP_BITS if self._is_gzip else _deflate_bits(data))
         return None if self._stream.eof else self._stream
 

@@ -11,15 +11,25 @@ EvenshardError
 │   ├── SourceChangedError             the file is not the one that was planned
 │   ├── TransformError                 the transform broke its contract or raised
 │   └── WorkerDiedError                the worker process died at it
+├── ClusterError (RuntimeError)        a cluster lost a slice, or was lost itself
 ├── LotError (RuntimeError)            some slices of a mapped task could not be finished
 ├── VerificationError (RuntimeError)   plan, receipts, chunks, manifest and index do not agree
 ├── TooManyFailuresError (RuntimeError) more rows failed than the run allows
+├── BusyError (RuntimeError)           another run is at work on the destination
 ├── ServerNotStartedError (RuntimeError) Prefect's server ended, or did not answer in time
 ├── RunStoppedError (RuntimeError)     somebody stopped the run
+├── PassError (RuntimeError)           a pass of a benchmark failed
 ├── UnfinishedError (RuntimeError)     slices without a receipt when the run had no more tries
 ├── ChunkFormatError (ValueError)      bytes that are not a chunk, or samples that fit in none
+│   └── DamagedChunkError              a published chunk is not what its manifest says
+├── DamagedArchiveError (ValueError)   bytes that are no sound archive
+├── BrokenTextError (ValueError)       a member or document is broken, and the caller wants to stop there
+├── ArchiveError (RuntimeError)        an archive of text could not be read on
+│   ├── ArchiveChangedError            the file is not the one that was looked through
+│   └── ReaderDiedError                the process that read it died
 └── StoreError (OSError)               the store refused
     ├── ObjectExistsError              create-if-absent met an object
+    ├── ObjectChangedError             what was to be replaced is not as expected
     └── ObjectMissingError             no such object
 
 Facts are attributes, so that callers need not parse messages; each error survives pickling, since
@@ -30,8 +40,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from evenshard.core.names import shown
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from evenshard.core.outcome import Reason
+    from evenshard.core.texts import TextFailure
 
 
 class EvenshardError(Exception):
@@ -142,6 +157,10 @@ class WorkerDiedError(SliceError):
     """The worker process died at this slice."""
 
 
+class ClusterError(EvenshardError, RuntimeError):
+    """A cluster lost what it was doing, or was lost itself; whoever knows the slice names it."""
+
+
 class VerificationError(EvenshardError, RuntimeError):
     """Plan, receipts, chunks, manifest and index do not agree.
 
@@ -167,12 +186,35 @@ class TooManyFailuresError(EvenshardError, RuntimeError):
     """More rows failed than `max_failure_rate` allows."""
 
 
+class BusyError(EvenshardError, RuntimeError):
+    """Another run is at work on the destination, and this one is not to wait for it."""
+
+
 class ServerNotStartedError(EvenshardError, RuntimeError):
     """Prefect's server ended, or did not answer in time."""
 
 
 class RunStoppedError(EvenshardError, RuntimeError):
     """Somebody stopped the run; what is finished is kept, and the next run goes on from there."""
+
+
+class PassError(EvenshardError, RuntimeError):
+    """A pass of a benchmark failed; what was measured before is kept.
+
+    Args:
+        command: of the pass, as a shell takes it.
+        problem: what it said.
+    """
+
+    def __init__(self, command: str, problem: str) -> None:
+        """Keep what can be tried by hand."""
+        super().__init__(command, problem)
+        self.command = command
+        self.problem = problem
+
+    def __str__(self) -> str:
+        """Say what it said, and what to try."""
+        return f"a pass failed: {self.problem}; its command is {self.command}"
 
 
 class UnfinishedError(EvenshardError, RuntimeError):
@@ -198,6 +240,93 @@ class ChunkFormatError(EvenshardError, ValueError):
     """Bytes that are not a chunk, or samples that fit in none."""
 
 
+class DamagedChunkError(ChunkFormatError):
+    """A published chunk, or a sample of it, is not what its manifest says.
+
+    Args:
+        chunk: name of the chunk.
+        sample: position of the sample in it, or None where it is the chunk as a whole.
+        problem: what was seen.
+    """
+
+    def __init__(self, chunk: str, sample: int | None, problem: str) -> None:
+        """Keep where it is."""
+        super().__init__(chunk, sample, problem)
+        self.chunk = chunk
+        self.sample = sample
+        self.problem = problem
+
+    def __str__(self) -> str:
+        """Name chunk and sample first, and say what to do."""
+        sample = "" if self.sample is None else f", sample {self.sample}"
+        return f"chunk {shown(self.chunk)}{sample}: {self.problem}; `evenshard repair` makes it again"
+
+
+class DamagedArchiveError(EvenshardError, ValueError):
+    """Bytes that are no sound archive. Whoever reads archives makes a value of it, and counts it.
+
+    Args:
+        reason: the kind, as in `evenshard.core.outcome`.
+        problem: what was seen.
+    """
+
+    def __init__(self, reason: Reason, problem: str) -> None:
+        """Keep both."""
+        super().__init__(reason, problem)
+        self.reason = reason
+        self.problem = problem
+
+    def __str__(self) -> str:
+        """Say what was seen."""
+        return self.problem
+
+
+class ArchiveError(EvenshardError, RuntimeError):
+    """An archive of text could not be read on.
+
+    Args:
+        archive: path of the archive.
+        member: name of the member in it.
+        problem: what happened.
+    """
+
+    def __init__(self, archive: str, member: str, problem: str) -> None:
+        """Keep where it happened."""
+        super().__init__(archive, member, problem)
+        self.archive = archive
+        self.member = member
+        self.problem = problem
+
+    def __str__(self) -> str:
+        """Name archive and member first."""
+        return f"{shown(self.archive)}, member {shown(self.member)}: {self.problem}"
+
+
+class BrokenTextError(EvenshardError, ValueError):
+    """A member or document is broken, and the caller wants to stop there.
+
+    Args:
+        failure: which, and why.
+    """
+
+    def __init__(self, failure: TextFailure) -> None:
+        """Keep it."""
+        super().__init__(failure)
+        self.failure = failure
+
+    def __str__(self) -> str:
+        """Name archive, member and document, and say what to do."""
+        return f"{self.failure}; errors='count' goes on without it, and counts it"
+
+
+class ArchiveChangedError(ArchiveError):
+    """The file is not the one that was looked through for members."""
+
+
+class ReaderDiedError(ArchiveError):
+    """The process that read a member died."""
+
+
 class StoreError(EvenshardError, OSError):
     """The store refused to read or write an object.
 
@@ -219,6 +348,10 @@ class StoreError(EvenshardError, OSError):
 
 class ObjectExistsError(StoreError):
     """Create-if-absent met an object of that name."""
+
+
+class ObjectChangedError(StoreError):
+    """What was to be replaced is not as expected: another writer was there first."""
 
 
 class ObjectMissingError(StoreError):

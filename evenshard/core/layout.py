@@ -16,18 +16,29 @@ PLANS: Final = STATE + "plans/"
 RECEIPTS: Final = STATE + "receipts/"
 OUTCOMES: Final = STATE + "outcomes/"
 GENERATIONS: Final = STATE + "generations/"
+CHUNKS: Final = "chunk-g"
 HASH_DIGITS: Final = 12
 """48 bits of SHA-256 in a name: enough to tell attempts apart; checksums in receipts are whole."""
 
 
 def chunk_name(*, generation: int, slice_index: int, number: int, sha256: str) -> str:
     """Name a chunk: flat, as readers want it, and ascending in row order."""
-    return f"chunk-g{generation:04d}-s{slice_index:06d}-{number:03d}-{sha256[:HASH_DIGITS]}.bin"
+    return f"{chunks_prefix(generation)}s{slice_index:06d}-{number:03d}-{sha256[:HASH_DIGITS]}.bin"
+
+
+def chunks_prefix(generation: int) -> str:
+    """Begin the names of one generation's chunks."""
+    return f"{CHUNKS}{generation:04d}-"
 
 
 def outcomes_name(*, generation: int, slice_index: int, sha256: str) -> str:
     """Name the outcomes part of a slice."""
-    return f"{OUTCOMES}g{generation:04d}-s{slice_index:06d}-{sha256[:HASH_DIGITS]}.parquet"
+    return f"{outcomes_prefix(generation)}s{slice_index:06d}-{sha256[:HASH_DIGITS]}.parquet"
+
+
+def outcomes_prefix(generation: int) -> str:
+    """Begin the names of one generation's outcomes."""
+    return f"{OUTCOMES}g{generation:04d}-"
 
 
 def receipts_prefix(generation: int) -> str:
@@ -44,6 +55,12 @@ def slice_index_in(receipt: str) -> int:
     """Read the slice's position back from a receipt's name; -1 if it is no receipt's name."""
     found = re.fullmatch(r".*/s(\d{6,})\.json", receipt)
     return int(found.group(1)) if found else -1
+
+
+def generation_in(name: str) -> int:
+    """Read the generation back from the name of a kept manifest, or of any object that carries one; 0 if none does."""
+    found = re.search(r"(?:^|[/-])g(\d{4,})[-./]", name)
+    return int(found.group(1)) if found else 0
 
 
 def plan_name(generation: int) -> str:

@@ -13,13 +13,17 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Final
 
 from evenshard.core.errors import OptionError
+from evenshard.core.partition import Partition
 from evenshard.core.recipe import Recipe
-from evenshard.core.text import to_json
+from evenshard.core.source_address import shown
+from evenshard.core.text import OMITTED, to_json
 from evenshard.core.world import Remainder, World
 
 if TYPE_CHECKING:
@@ -29,21 +33,57 @@ MAX_LOTS: Final = 300
 """A mapped task costs the orchestrator about 10 ms and 20 kB, whatever it does."""
 
 
+class Mode(StrEnum):
+    """What a generation is made for, and so by what."""
+
+    CREATE = "create"
+    """A data set where there was none."""
+    APPEND = "append"
+    """Samples of new sources after those that are there."""
+    OVERWRITE = "overwrite"
+    """Samples in place of all that were there."""
+    RETRY = "retry"
+    """Failed rows once more; what they give comes after what is there."""
+    REPAIR = "repair"
+    """Bad slices once more, in their place."""
+    ROLLBACK = "rollback"
+    """An earlier state once more."""
+
+
+class OnChangedSource(StrEnum):
+    """What becomes of a file that has changed since samples were made from it."""
+
+    ERROR = "error"
+    """The run is refused, and names it."""
+    REINGEST = "reingest"
+    """Its rows are taken again, in place of the old ones."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """One file of the table, as it was when planned.
 
     Args:
-        path: where it is, absolute.
+        path: where it is: an absolute path, or an address without a login.
         num_rows: rows in it, from its footer.
         num_bytes: its size.
-        version: changes when the content does: modification time in ns for local files.
+        version: changes when the content does: modification time in ns for local files, ETag or date over HTTP.
+        partition: columns that its folders' names hold, `key=value`, with their values; see `core.partition`.
     """
 
     path: str
     num_rows: int
     num_bytes: int
     version: str
+    partition: Partition = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """One file of the table that no row is taken from, and why."""
+
+    path: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +150,16 @@ class Plan:
         rows_per_slice: upper limit of a slice, 1 or more.
         remainder: what becomes of rows that cannot be shared equally.
         generation: which published state of the data set this makes, from 1.
+        mode: what it is for.
+        base: generation whose samples stay before those of this plan; None for a set of its own.
+        replaces: slices of the base that do not stay, since their rows are planned again: (generation of
+            their plan, slice).
+        superseded: failed rows of the base that are planned again, by the reason they had.
+        ranges: what is planned of the sources, half-open row ranges (position in `sources`, start, stop) in
+            order; all of their rows if None.
+        left_out: bad files, which `on_bad_file=skip` leaves out, in stated order.
+        shard_starts: where the shard of each rank starts, and last the number of rows, where rows differ in weight;
+            equal by their number if None.
     """
 
     sources: tuple[Source, ...]
@@ -118,6 +168,13 @@ class Plan:
     rows_per_slice: int = 2048
     remainder: Remainder = Remainder.SPREAD
     generation: int = 1
+    mode: Mode = Mode.CREATE
+    base: int | None = None
+    replaces: tuple[tuple[int, int], ...] = ()
+    superseded: Mapping[str, int] = field(default_factory=dict)
+    ranges: tuple[tuple[int, int, int], ...] | None = None
+    left_out: tuple[LeftOut, ...] = ()
+    shard_starts: tuple[int, ...] | None = field(default=None, metadata=OMITTED)
     _row_starts: tuple[int, ...] = field(init=False, repr=False, compare=False)
     _slice_starts: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
@@ -125,12 +182,29 @@ class Plan:
         """Check the ranges and add up what the look-ups need."""
         if self.rows_per_slice < 1:
             raise OptionError("rows_per_slice", f"{self.rows_per_slice} is out of range; it must be 1 or more")
-        if self.generation < 1:
-            raise ValueError(f"generation {self.generation} is out of range; it must be 1 or more")
-        rows = accumulate((source.num_rows for source in self.sources), initial=0)
+        if self.generation < 1 or (self.base or 0) >= self.generation:
+            raise ValueError(f"generation {self.generation} on {self.base} is out of range; it must be 1 or more")
+        rows = accumulate((stop - start for _, start, stop in self._all_ranges()), initial=0)
         object.__setattr__(self, "_row_starts", tuple(rows))
+        self._check_shards()
         counts = (-(-(stop - start) // self.rows_per_slice) for start, stop in map(self.shard, self.ranks))
         object.__setattr__(self, "_slice_starts", tuple(accumulate(counts, initial=0)))
+
+    def _check_shards(self) -> None:
+        starts = self.shard_starts
+        if starts is None:
+            return
+        ends = (0, self.num_source_rows)
+        if len(starts) != len(self.ranks) + 1 or (starts[0], starts[-1]) != ends or list(starts) != sorted(starts):
+            raise ValueError(f"shard_starts {starts[:3]}... do not cut {ends[1]} rows for {len(self.ranks)} ranks")
+
+    def _all_ranges(self) -> Iterator[tuple[int, int, int]]:
+        if self.ranges is not None:
+            return iter(self.ranges)
+        return ((index, 0, source.num_rows) for index, source in enumerate(self.sources))
+
+    def _range(self, index: int) -> tuple[int, int, int]:
+        return self.ranges[index] if self.ranges is not None else (index, 0, self.sources[index].num_rows)
 
     @property
     def ranks(self) -> range:
@@ -139,7 +213,7 @@ class Plan:
 
     @property
     def num_source_rows(self) -> int:
-        """Rows of all sources."""
+        """Rows of all sources, or of the ranges that are planned of them."""
         return self._row_starts[-1]
 
     @property
@@ -154,11 +228,20 @@ class Plan:
 
     def shard(self, rank: int) -> tuple[int, int]:
         """Give the half-open range of global row numbers of a rank."""
+        if self.shard_starts is not None:
+            return self.shard_starts[rank], self.shard_starts[rank + 1]
         return self.world.shard_range(rank, num_rows=self.num_source_rows, remainder=self.remainder)
 
     def slices_of(self, rank: int) -> range:
         """Give the indexes of a rank's slices."""
         return range(self._slice_starts[rank], self._slice_starts[rank + 1])
+
+    def slices_of_node(self, node: int) -> range:
+        """Give the indexes of the slices of a node's ranks, which follow one another."""
+        if not 0 <= node < self.world.num_nodes:
+            raise OptionError("node", f"{node} is out of range; the plan is for {self.world.num_nodes} nodes, from 0")
+        per_node = self.world.workers_per_node
+        return range(self._slice_starts[node * per_node], self._slice_starts[(node + 1) * per_node])
 
     def slice_at(self, index: int) -> Slice:
         """Give one slice. The slices of a rank differ by at most one row."""
@@ -188,7 +271,9 @@ class Plan:
         while start < stop:
             first, end = self._row_starts[index], min(stop, self._row_starts[index + 1])
             if end > start:
-                found.append(Piece(source=self.sources[index], start=start - first, stop=end - first))
+                source, offset, _ = self._range(index)
+                piece = Piece(source=self.sources[source], start=start - first + offset, stop=end - first + offset)
+                found.append(piece)
                 start = end
             index += 1
         return tuple(found)
@@ -229,7 +314,11 @@ class Plan:
 def differences(old: Plan, new: Plan) -> list[str]:
     """Say in what two plans differ, each as `name: old -> new`; files by how many are new, gone or changed."""
     found = [*_source_differences(old, new)]
-    found += _field_differences(old, new, ("world", "rows_per_slice", "remainder", "generation"))
+    found += _field_differences(old, new, ("world", "rows_per_slice", "remainder", "mode", "generation", "base"))
+    if old.ranges != new.ranges:
+        found.append(f"rows planned: {old.num_rows} -> {new.num_rows}")
+    if old.left_out != new.left_out:
+        found.append(f"files left out: {len(old.left_out)} -> {len(new.left_out)}")
     found += _field_differences(old.recipe, new.recipe, tuple(each.name for each in dataclasses.fields(Recipe)))
     return found
 
@@ -250,6 +339,6 @@ def _source_differences(old: Plan, new: Plan) -> Iterator[str]:
         ("changed", changed),
     ):
         if paths:
-            yield f"{len(paths)} source files {what}, such as {min(paths)}"
+            yield f"{len(paths)} source files {what}, such as {shown(min(paths))}"
     if before == after and old.sources != new.sources:
         yield "order of the source files"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import inf
 from typing import Final
 
 from evenshard.core.errors import OptionError
@@ -13,6 +14,10 @@ MAX_CHUNK_BYTES: Final = 2**32 - 1
 
 MAX_WEBP_PX: Final = 16_383
 """A side of a WebP picture is stored in 14 bits."""
+
+
+TEXTS: Final = "texts"
+"""The transform of text archives: the plan's rows are members, and each document in them has an outcome."""
 
 
 class Kind(StrEnum):
@@ -107,7 +112,11 @@ class ImageOptions:
         encode: file format that it is stored in.
         quality: 1 to 100; for PNG it is of no effect.
         background: red, green, blue that transparent parts are laid on, and that `pad` fills with.
+        min_side_px: pictures whose short side is below are left out; 0 for none.
+        max_aspect: those whose long side is more times the short one are left out, 1 or more; None for none.
+        min_area_px: those of fewer pixels are left out; 0 for none.
         max_pixels: pictures whose header declares more are refused before decoding.
+        max_working_bytes: pictures that may need more memory than this are refused before decoding.
         max_body_bytes: answers longer than this are cut off and refused, before and after decompression.
     """
 
@@ -116,7 +125,11 @@ class ImageOptions:
     encode: Encode = Encode.JPEG
     quality: int = 90
     background: tuple[int, int, int] = (255, 255, 255)
+    min_side_px: int = 0
+    max_aspect: float | None = None
+    min_area_px: int = 0
     max_pixels: int = 89_478_485  # Pillow's own warning limit: a quarter GiB of RGB
+    max_working_bytes: int = 400_000_000  # see tests/benchmarks/README.md
     max_body_bytes: int = 32_000_000
 
     def __post_init__(self) -> None:
@@ -125,8 +138,22 @@ class ImageOptions:
         if self.encode is Encode.WEBP:
             _check_range("image_size", self.size_px, 1, MAX_WEBP_PX)
         _check_range("quality", self.quality, 1, 100)
+        _check_range("min_side", self.min_side_px, 0, 2**31)
+        _check_range("min_area", self.min_area_px, 0, 2**62)
+        if self.max_aspect is not None and not 1 <= self.max_aspect < inf:
+            raise OptionError("max_aspect", f"{self.max_aspect} is out of range; it must be 1 or more")
+        _check_range("picture_memory", self.max_working_bytes, 1, 2**40)
         _check_range("max_pixels", self.max_pixels, 1, 2**31)
         _check_range("max_body_bytes", self.max_body_bytes, 1, 2**31)
+
+
+class OnBadFile(StrEnum):
+    """What becomes of a table in which files are bad."""
+
+    FAIL = "fail"
+    """Nothing is done; all bad files are named at once."""
+    SKIP = "skip"
+    """They are left out and recorded; rows in damaged parts of other files fail, each by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,14 +177,16 @@ class Recipe:
 
     Args:
         columns: what is read of each row, in order.
-        transform: `images`, `rows`, or `package.module:callable`.
+        transform: `images`, `rows`, `texts`, or `package.module:callable`.
         transform_version: hash of the callable's source text and state; empty for the built-in ones.
         schema: declared shape of a sample, or None where a callable declares none.
         url_column, caption_column: columns of links and captions, for `images`.
         image: what is done to pictures, for `images` and for callables that ask.
+        respect_opt_outs: whether bodies whose X-Robots-Tag asks not to be used are left out.
         chunk_bytes: samples are added to a chunk until the next would pass this, 1 to 2^32 - 1.
         file_format: name of the output format.
         libraries: evenshard and those whose other versions may write other bytes, as `name version`.
+        on_bad_file: whether damaged files end the run, or their rows fail.
     """
 
     columns: tuple[Column, ...]
@@ -167,13 +196,20 @@ class Recipe:
     url_column: str | None = None
     caption_column: str | None = None
     image: ImageOptions = field(default_factory=ImageOptions)
+    respect_opt_outs: bool = True
     chunk_bytes: int = 64_000_000
     file_format: str = "litdata"
     libraries: tuple[str, ...] = ()
+    on_bad_file: OnBadFile = OnBadFile.FAIL
 
     def __post_init__(self) -> None:
         """Check the ranges."""
         _check_range("chunk_bytes", self.chunk_bytes, 1, MAX_CHUNK_BYTES)
+
+    @property
+    def is_of_members(self) -> bool:
+        """Say whether a planned row is a member of an archive, which says when it is read how many outcomes it has."""
+        return self.transform == TEXTS
 
 
 def _check_range(option: str, value: int, low: int, high: int) -> None:

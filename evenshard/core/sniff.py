@@ -50,7 +50,11 @@ _UNREAD: Final = (
 _OTHERS: Final = (
     (b"%PDF", "a PDF document"),
     (b"\x1f\x8b", "gzip data"),
+    (b"\xfd7zXZ\0", "xz data"),
+    (b"BZh", "bzip2 data"),
+    (b"\x28\xb5\x2f\xfd", "zstd data"),
     (b"PK\x03\x04", "a ZIP archive"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
     (b"\x1aE\xdf\xa3", "a WebM or Matroska video"),
     (b"RIFF", "RIFF audio or video"),
     (b"OggS", "Ogg audio or video"),
@@ -84,7 +88,7 @@ def sniff(data: bytes) -> str | Failure:
         return name
     if (name := _unread_format(data)) is not None:
         return Failure(reason=Reason.UNSUPPORTED_FORMAT, detail=name)
-    return Failure(reason=Reason.NOT_A_PICTURE, detail=f"it looks like {_describe(data)}")
+    return Failure(reason=Reason.NOT_A_PICTURE, detail=f"it looks like {describe(data)}")
 
 
 def _read_format(data: bytes) -> str | None:
@@ -112,7 +116,8 @@ def _brands(data: bytes) -> list[bytes]:
     return [box[at : at + 4] for at in range(0, len(box), 4) if at != 4]  # at 4 stands a version
 
 
-def _describe(data: bytes) -> str:
+def describe(data: bytes) -> str:
+    """Say what bytes seem to be that are not what was wanted."""
     if data[4:8] == b"ftyp":
         return "an MP4 or QuickTime video"
     if (binary := _first_match(data, _OTHERS)) is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
 _Value = TypeVar("_Value")
+
+
+OMITTED: Final = {"omitted_if_none": True}
+"""Metadata of a dataclass field that came later: without a value it is not written, and hashes stay as they were."""
 
 
 def to_json(value: object, *, indent: int | None = None) -> bytes:
@@ -48,7 +52,9 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:  # noqa: ANN401 - any type can be r
 
 def _plain(value: object) -> Any:  # noqa: ANN401 - JSON has no narrower type
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {each.name: _plain(getattr(value, each.name)) for each in dataclasses.fields(value) if each.init}
+        fields = (each for each in dataclasses.fields(value) if each.init)
+        named = ((each, getattr(value, each.name)) for each in fields)
+        return {each.name: _plain(own) for each, own in named if own is not None or each.metadata != OMITTED}
     if isinstance(value, tuple | list):
         return [_plain(each) for each in value]
     if isinstance(value, dict):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from evenshard.core.manifest import make_manifest, plan_of, receipt_of
+from evenshard.core.manifest import make_manifest, make_part, receipt_of
+from evenshard.core.plan import Mode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from evenshard.core.manifest import Manifest
+    from evenshard.core.manifest import Manifest, Part
     from evenshard.core.plan import Plan
     from evenshard.core.receipt import Chunk, OutcomesPart, Receipt
 
@@ -32,11 +34,19 @@ class Facts:
     problem: str | None = None
 
 
-def check_receipts(plan: Plan, receipts: Mapping[int, Receipt]) -> list[str]:
-    """Check that each slice of the plan has one receipt, and that its rows add up."""
+def check_receipts(plan: Plan, receipts: Mapping[int, Receipt], *, indexes: Sequence[int] | None = None) -> list[str]:
+    """Check that each slice has one receipt, and that its rows add up.
+
+    Args:
+        plan: what was to be done.
+        receipts: by slice.
+        indexes: slices that are looked at; all of the plan by default.
+    """
     problems: list[str] = []
     fingerprint = plan.fingerprint
-    for index in range(plan.num_slices):
+    for index in range(plan.num_slices) if indexes is None else indexes:
+        if index >= plan.num_slices:
+            continue  # named below
         receipt = receipts.get(index)
         if receipt is None:
             problems.append(f"slice {index} has no receipt")
@@ -59,7 +69,7 @@ def _receipt_problems(plan: Plan, receipt: Receipt, *, index: int, fingerprint: 
     said = (receipt.slice_index, receipt.rank, receipt.start, receipt.stop)
     if said != (index, cut.rank, cut.start, cut.stop):
         yield f"slice {index} has a receipt of other rows: {receipt.start} to {receipt.stop}"
-    if counts.planned != cut.num_rows:
+    if not plan.recipe.is_of_members and counts.planned != cut.num_rows:
         yield f"slice {index} has {cut.num_rows} rows, its receipt counts {counts.planned}"
     if not counts.adds_up:
         yield (
@@ -110,15 +120,33 @@ def _file_problem(*, num_bytes: int, sha256: str, facts: Facts) -> str | None:
 
 
 def check_manifest(manifest: Manifest) -> list[str]:
-    """Check that a manifest follows from its own plan and receipts, to the last number."""
-    plan = plan_of(manifest)
-    if plan.fingerprint != manifest.fingerprint:
-        return [f"the manifest's settings make plan {plan.fingerprint[:12]}, it says {manifest.fingerprint[:12]}"]
-    receipts = {entry.index: receipt_of(manifest, entry) for entry in manifest.slices}
-    problems = check_receipts(plan, receipts)
+    """Check that a manifest follows from its own plans and receipts, to the last number."""
+    problems = [problem for part in manifest.parts for problem in _part_problems(part)]
     if problems:
         return problems
-    in_order = [receipts[index] for index in range(plan.num_slices)]
-    if make_manifest(plan, in_order, published_at=manifest.published_at) != manifest:
-        return ["the manifest's totals do not follow from its slices"]
-    return []
+    generations = [part.plan.generation for part in manifest.parts]
+    own = [part.plan.mode for part in manifest.parts if part.plan.generation == manifest.generation]
+    if generations != sorted(set(generations)) or generations[-1] > manifest.generation:
+        return [f"generation {manifest.generation} cannot have parts of generations {generations}"]
+    if manifest.made_by not in (own or (Mode.REPAIR, Mode.ROLLBACK)):
+        return [f"generation {manifest.generation} cannot be made by {manifest.made_by}"]
+    names = Counter(chunk.name for chunk in manifest.chunks)
+    doubled = [f"chunk {name} is in the manifest {number} times" for name, number in names.items() if number > 1]
+    again = make_manifest(
+        manifest.parts,
+        generation=manifest.generation,
+        made_by=manifest.made_by,
+        published_at=manifest.published_at,
+    )
+    return doubled if doubled or again == manifest else ["the manifest's totals do not follow from its slices"]
+
+
+def _part_problems(part: Part) -> list[str]:
+    plan = part.plan
+    if plan.fingerprint != part.fingerprint:
+        return [f"the manifest's settings make plan {plan.fingerprint[:12]}, it says {part.fingerprint[:12]}"]
+    receipts = {entry.index: receipt_of(part, entry) for entry in part.slices}
+    problems = check_receipts(plan, receipts, indexes=sorted(receipts))
+    if not problems and make_part(plan, list(receipts.values())) != part:
+        problems.append(f"what the manifest says of plan {part.fingerprint[:12]} does not follow from it")
+    return problems

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final
 
 from evenshard.core.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MAX_WORLD_SIZE: Final = 1_000_000
 
@@ -60,3 +65,24 @@ class World:
             raise ValueError(f"rank {rank} is out of range [0, {self.world_size})")
         shared = num_rows if remainder is Remainder.SPREAD else num_rows - num_rows % self.world_size
         return rank * shared // self.world_size, (rank + 1) * shared // self.world_size
+
+    def weighted_starts(self, weights: Sequence[int]) -> tuple[int, ...]:
+        """Cut rows of different weight, in their order, into a range for each rank, as equal as can be.
+
+        Each cut is the row boundary nearest to its ideal place, so that a rank's weight is off the equal share by the
+        heaviest row at most.
+
+        Args:
+            weights: of each row, 0 or more.
+
+        Returns:
+            Where the range of each rank starts, and last the number of rows.
+        """
+        ends = list(accumulate(weights, initial=0))
+        cuts = (self._nearest(ends, rank) for rank in range(self.world_size))
+        return (*cuts, len(weights))
+
+    def _nearest(self, ends: list[int], rank: int) -> int:
+        size, target = self.world_size, rank * ends[-1]
+        above = bisect_left(ends, -(-target // size))
+        return above - (above > 0 and target - ends[above - 1] * size <= ends[above] * size - target)
