@@ -20,12 +20,15 @@ from typing import TYPE_CHECKING, Final, Self
 
 import httpx
 
-from evenshard.adapters.attempt import Answer, Asker
+from evenshard.adapters.attempt import Answer, Asker, Terms, check_range
 from evenshard.adapters.budget import Budget, Hold
+from evenshard.adapters.host_limit import HostLimit
 from evenshard.adapters.loop_thread import LoopThread
+from evenshard.adapters.resolver import Guard
 from evenshard.adapters.transport import AiohttpTransport, describe
+from evenshard.core.address import OpenHosts
 from evenshard.core.errors import OptionError
-from evenshard.core.link import normalise_link
+from evenshard.core.link import host_of, normalise_link
 from evenshard.core.outcome import Failure, Reason
 from evenshard.core.retry import final_failure, should_retry, wait_seconds
 
@@ -35,10 +38,10 @@ if TYPE_CHECKING:
 
     from evenshard.adapters.attempt import Clock
 
-USER_AGENT: Final = f"evenshard/{version('evenshard')}"
+AGENT: Final = f"evenshard/{version('evenshard')}"
 
-HELPERS_PER_REQUEST: Final = 4
-"""Threads that look up names, at most: a look-up that no name server answers outlives the deadline of its row."""
+MAX_ASIDE: Final = 4_096
+"""Rows of one call that wait for a place at their host while the rows behind them go on."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -53,28 +56,38 @@ class FetchOptions:
             redirects, 0.05 to 3,600.
         attempts: how often a row is asked for at most, 1 to 10.
         max_redirects: how many are followed in one attempt, 0 to 20.
+        per_host: requests that one host gets at once from this process, 1 to 1,024.
         max_held_bytes: bodies that are being read or wait to be consumed, together, 1 to 2^40; one
             body may pass it.
-        user_agent: how the asker names itself, 1 to 256 printable ASCII characters.
+        contact: page or address by which the owner of a server reaches who asks, at most 256 printable
+            ASCII characters; part of the user agent.
+        open_hosts: hosts that may be asked though their address is not public.
     """
 
     concurrency: int = 32
     timeout_seconds: float = 10.0
     attempts: int = 3
     max_redirects: int = 5
+    per_host: int = 16
     max_held_bytes: int = 64_000_000
-    user_agent: str = USER_AGENT
+    contact: str = ""
+    open_hosts: OpenHosts = field(default_factory=OpenHosts)
 
     def __post_init__(self) -> None:
         """Check the ranges."""
-        _check_range("concurrency", self.concurrency, 1, 1_024)
-        _check_range("timeout_seconds", self.timeout_seconds, 0.05, 3_600)
-        _check_range("attempts", self.attempts, 1, 10)
-        _check_range("max_redirects", self.max_redirects, 0, 20)
-        _check_range("max_held_bytes", self.max_held_bytes, 1, 2**40)
-        if not (1 <= len(self.user_agent) <= 256 and self.user_agent.isascii() and self.user_agent.isprintable()):
-            problem = f"{self.user_agent[:300]!r} is not from 1 to 256 printable ASCII characters"
-            raise OptionError("user_agent", problem)
+        check_range("concurrency", self.concurrency, 1, 1_024)
+        check_range("timeout_seconds", self.timeout_seconds, 0.05, 3_600)
+        check_range("attempts", self.attempts, 1, 10)
+        check_range("max_redirects", self.max_redirects, 0, 20)
+        check_range("per_host", self.per_host, 1, 1_024)
+        check_range("max_held_bytes", self.max_held_bytes, 1, 2**40)
+        if not (len(self.contact) <= 256 and self.contact.isascii() and (self.contact + " ").isprintable()):
+            raise OptionError("contact", f"{self.contact[:300]!r} is not at most 256 printable ASCII characters")
+
+    @property
+    def agent(self) -> str:
+        """How the asker names itself."""
+        return f"{AGENT} (+{self.contact})" if self.contact else AGENT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,13 +140,18 @@ class _Call:
     """One running `fetch`. The loop's thread puts results, the caller's takes them; None is the end."""
 
     links: Sequence[str | None]
-    max_body_bytes: int
+    terms: Terms
     results: SimpleQueue[_Done | None] = field(default_factory=SimpleQueue)
     ended: threading.Event = field(default_factory=threading.Event)
     error: BaseException | None = None
-    task: asyncio.Task[None] | None = None  # the loop's thread alone uses this and the next
+    task: asyncio.Task[None] | None = None  # the loop's thread alone uses this and the next two
     holds: set[Hold] = field(default_factory=set)
+    num_aside: int = 0
     given: Hold | None = None  # the caller's thread alone uses this
+
+    def come_back(self, _: asyncio.Task[None]) -> None:
+        """Count a row that waited aside as done."""
+        self.num_aside -= 1
 
 
 class Fetcher:
@@ -156,8 +174,9 @@ class Fetcher:
         self._clock = clock or _WallClock()
         self._random = random or random_numbers.Random()  # noqa: S311  # it spreads waits, and hides nothing
         self._budget = Budget(num_places=options.concurrency, max_bytes=options.max_held_bytes)
+        self._hosts = HostLimit(options.per_host)
         self._calls: set[_Call] = set()
-        self._thread = LoopThread("evenshard-fetch", num_helpers=HELPERS_PER_REQUEST * options.concurrency)
+        self._thread = LoopThread("evenshard-fetch")
         self._transport = self._thread.run(_transport(options))
         self._asker = Asker(self._transport, self._budget, options=options, clock=self._clock)
 
@@ -173,7 +192,7 @@ class Fetcher:
         """Cancel what runs, close the connections, end the thread. Again, it does nothing."""
         self._thread.close(self._farewell)
 
-    def fetch(self, links: Sequence[str | None], *, max_body_bytes: int) -> Generator[tuple[int, Body | Failure]]:
+    def fetch(self, links: Sequence[str | None], terms: Terms) -> Generator[tuple[int, Body | Failure]]:
         """Fetch links, and yield what each gave as soon as it did.
 
         Nothing begins before the first result is asked for. A body counts as held until the next
@@ -181,7 +200,7 @@ class Fetcher:
 
         Args:
             links: as the table has them; None and blank cells are failures.
-            max_body_bytes: longest body that is taken, on the wire and decoded.
+            terms: which answers are taken.
 
         Returns:
             (position in `links`, result) in the order of finishing, every position exactly once.
@@ -189,7 +208,7 @@ class Fetcher:
         Raises:
             RuntimeError: the fetcher is closed, or becomes so before the last result.
         """
-        call = _Call(links=links, max_body_bytes=max_body_bytes)
+        call = _Call(links=links, terms=terms)
         if not self._thread.tell(self._start, call):
             raise RuntimeError("this fetcher is closed, or was made before the process was forked")
         try:
@@ -246,13 +265,20 @@ class Fetcher:
             if isinstance(link, Failure):
                 call.results.put(_Done(position=position, result=link))
             else:
-                await self._try(call, _Row(position=position, link=link), tasks)
+                await self._try_or_set_aside(call, _Row(position=position, link=link), tasks)
+
+    async def _try_or_set_aside(self, call: _Call, row: _Row, tasks: asyncio.TaskGroup) -> None:
+        """Try a row; where its host has no place, let it wait aside, and those behind it go on."""
+        if not self._hosts.is_full(host_of(row.link)) or call.num_aside >= MAX_ASIDE:
+            await self._try(call, row, tasks)
+            return
+        call.num_aside += 1
+        tasks.create_task(self._try(call, row, tasks)).add_done_callback(call.come_back)
 
     async def _try(self, call: _Call, row: _Row, tasks: asyncio.TaskGroup) -> None:
         hold = self._budget.begin()
         try:
-            async with self._budget.place():
-                answer = await self._ask(call, row, hold)
+            answer = await self._ask(call, row, hold)
             if isinstance(answer, Failure):
                 self._settle_failure(call, row, answer, tasks)
             else:
@@ -262,8 +288,13 @@ class Fetcher:
                 self._budget.give_back(hold)
 
     async def _ask(self, call: _Call, row: _Row, hold: Hold) -> Answer | Failure:
+        attempt = self._asker.begin(row.link, hold, call.terms)
         try:
-            return await self._asker.ask(row.link, hold, max_body_bytes=call.max_body_bytes)
+            while True:  # each hop takes places anew: it may lead to another host
+                async with self._hosts.place(host_of(attempt.address)), self._budget.place():
+                    result = await attempt.hop()
+                if result is not None:
+                    return result
         except Exception as error:  # noqa: BLE001  # the row boundary: whatever comes, only its row may fail
             _LOG.exception("the row at position %d failed in an unforeseen way", row.position)
             return Failure(reason=Reason.BAD_ANSWER, detail=describe(error))
@@ -274,7 +305,8 @@ class Fetcher:
         call.results.put(_Done(position=row.position, result=body, hold=hold))
 
     def _settle_failure(self, call: _Call, row: _Row, failure: Failure, tasks: asyncio.TaskGroup) -> None:
-        if should_retry(failure, attempt=row.attempt, attempts=self._options.attempts):
+        attempts = self._options.attempts if call.terms.attempts is None else call.terms.attempts
+        if should_retry(failure, attempt=row.attempt, attempts=attempts):
             seconds = wait_seconds(failure, attempt=row.attempt, jitter=self._random.random())
             tasks.create_task(self._try_again(call, replace(row, attempt=row.attempt + 1), seconds, tasks))
         else:
@@ -297,9 +329,5 @@ async def _transport(options: FetchOptions) -> httpx.AsyncBaseTransport:
     """Make what sends the requests; to be run in its event loop, once."""
     context = httpx.create_ssl_context(trust_env=False)
     context.set_alpn_protocols(["http/1.1"])
-    return AiohttpTransport(context, max_connections=options.concurrency)
-
-
-def _check_range(option: str, value: float, low: float, high: float) -> None:
-    if not low <= value <= high:
-        raise OptionError(option, f"{value} is out of range; it must be from {low} to {high}")
+    guard = Guard(options.open_hosts)
+    return AiohttpTransport(context, max_connections=options.concurrency, guard=guard)

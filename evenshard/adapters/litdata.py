@@ -11,15 +11,19 @@ import json
 import struct
 from hashlib import sha256
 from itertools import chain, pairwise
+from operator import le
 from typing import TYPE_CHECKING, Any, Final
 
 from evenshard.core.errors import ChunkFormatError
 from evenshard.core.recipe import MAX_CHUNK_BYTES, NONE_VALUES, Container, Kind, SampleSchema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from evenshard.core.manifest import Manifest
+
+Value = bytes | str | int | float
+"""Of a field, as it is stored."""
 
 _PACKERS: Final = {Kind.INT: struct.Struct("<q").pack, Kind.FLOAT: struct.Struct("<d").pack}
 
@@ -63,20 +67,63 @@ def encode_sample(leaves: Sequence[bytes]) -> bytes:
     return b"".join([struct.pack(f"<{len(lengths)}I", *lengths), *leaves])
 
 
-def decode_leaf(kind: Kind, payload: bytes) -> bytes | str | int | float:
-    """Give back what `encode_leaf` was given; missing values come back as `NONE_VALUES` says."""
-    match kind:
-        case Kind.STR:
-            return payload.decode()
-        case Kind.BOOL:
-            return payload != b"\x00"
-        case Kind.INT:
-            return int.from_bytes(payload, "little", signed=True)
-        case Kind.FLOAT:
-            number: float = struct.unpack("<d", payload)[0]
-            return number
-        case _:
-            return payload
+class SampleDecoder:
+    """Gives the field values of samples; missing ones as `NONE_VALUES` says.
+
+    Args:
+        kinds: declared types of the fields, in order.
+    """
+
+    def __init__(self, kinds: Sequence[Kind]) -> None:
+        self._kinds = tuple(kinds)
+        self._lengths = struct.Struct(f"<{len(kinds)}I")
+        self._readers = [_READERS[kind] for kind in kinds]
+
+    def __call__(self, sample: memoryview | bytes) -> list[Value]:
+        """Read one sample.
+
+        Raises:
+            ChunkFormatError: the bytes are not a sample with these fields.
+        """
+        start = self._lengths.size
+        if len(sample) < start:
+            raise ChunkFormatError("it is too short for its fields")
+        lengths = self._lengths.unpack_from(sample)
+        if start + sum(lengths) != len(sample):
+            raise ChunkFormatError("its fields do not fill it")
+        values: list[Value] = []
+        try:
+            for read, length in zip(self._readers, lengths):  # noqa: B905 - as many; this is done for each sample
+                stop = start + length
+                payload = sample[start:stop]
+                # Texts without a call of a function of Python's: they are most of what is read.
+                values.append(str(payload, "utf-8") if read is None else read(payload))
+                start = stop
+        except UnicodeDecodeError as error:
+            raise ChunkFormatError(f"its text is not UTF-8: {error.reason} at byte {error.start}") from None
+        except struct.error:
+            raise ChunkFormatError(f"its {self._kinds[len(values)].value} field has {length} bytes") from None
+        return values
+
+
+def _reader_of(form: str) -> Callable[[memoryview | bytes], Value]:
+    unpack = struct.Struct(form).unpack
+
+    def read(payload: memoryview | bytes) -> Value:
+        value: Value = unpack(payload)[0]
+        return value
+
+    return read
+
+
+_READERS: Final[dict[Kind, Callable[[memoryview | bytes], Value] | None]] = {
+    Kind.STR: None,
+    Kind.BYTES: bytes,
+    Kind.PIL: bytes,
+    Kind.INT: _reader_of("<q"),
+    Kind.FLOAT: _reader_of("<d"),
+    Kind.BOOL: _reader_of("<?"),
+}
 
 
 def group_samples(samples: Iterable[bytes], *, chunk_bytes: int) -> Iterator[list[bytes]]:
@@ -165,28 +212,29 @@ def read_offsets(header: bytes, *, num_bytes: int) -> tuple[int, ...]:
     return offsets
 
 
-def read_samples(data: bytes, kinds: Sequence[Kind]) -> Iterator[list[bytes | str | int | float]]:
-    """Give the samples of a whole chunk, in order, as lists of field values.
+def find_misplaced(offsets: Sequence[int], *, first: int, num_samples: int, num_bytes: int) -> int | None:
+    """Check a part of a chunk's table of offsets.
 
-    Raises:
-        ChunkFormatError: the bytes are not a chunk of samples with these fields.
+    Args:
+        offsets: where samples begin, and last, where the last of them ends.
+        first: position of the first of them in the chunk.
+        num_samples: of the chunk.
+        num_bytes: of the whole file.
+
+    Returns:
+        The position of the first sample whose place cannot be, if there is one.
     """
-    for start, stop in pairwise(read_offsets(data, num_bytes=len(data))):
-        yield _read_sample(data[start:stop], kinds)
-
-
-def _read_sample(sample: bytes, kinds: Sequence[Kind]) -> list[bytes | str | int | float]:
-    head = 4 * len(kinds)
-    if len(sample) < head:
-        raise ChunkFormatError("has a sample that is too short for its fields")
-    lengths = struct.unpack_from(f"<{len(kinds)}I", sample)
-    if head + sum(lengths) != len(sample):
-        raise ChunkFormatError("has a sample whose fields do not fill it")
-    values, start = [], head
-    for kind, length in zip(kinds, lengths, strict=True):
-        values.append(decode_leaf(kind, sample[start : start + length]))
-        start += length
-    return values
+    low = table_bytes(num_samples)
+    lowest = low if first == 0 else offsets[0]
+    highest = num_bytes if first + len(offsets) - 1 == num_samples else offsets[-1]
+    fits = (lowest, highest) == (offsets[0], offsets[-1]) and low <= lowest and highest <= num_bytes
+    if fits and all(map(le, offsets, offsets[1:])):
+        return None
+    for position, (start, stop) in enumerate(pairwise(offsets), first):
+        is_odd = (position == 0 and start != low) or (position == num_samples - 1 and stop != num_bytes)
+        if is_odd or not low <= start <= stop <= num_bytes:
+            return position
+    return None
 
 
 def make_index(manifest: Manifest) -> dict[str, Any]:
@@ -206,7 +254,7 @@ def make_index(manifest: Manifest) -> dict[str, Any]:
         for chunk in manifest.chunks
     ]
     config = {
-        "chunk_bytes": manifest.recipe.chunk_bytes,
+        "chunk_bytes": manifest.chunk_bytes,
         "chunk_size": None,
         "compression": None,
         "data_format": [field.kind.value for field in manifest.schema.fields] if manifest.schema else [],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -18,13 +17,10 @@ class LoopThread:
 
     Args:
         name: of the thread.
-        num_helpers: threads at most for what blocks inside the loop, which is the look-up of names. With
-            fewer than there are requests, a few names that nobody answers for hold up all others.
     """
 
-    def __init__(self, name: str, *, num_helpers: int) -> None:
+    def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
-        self._loop.set_default_executor(ThreadPoolExecutor(num_helpers, thread_name_prefix=f"{name}-helper"))
         self._farewell: asyncio.Future[Callable[[], Awaitable[None]]] = self._loop.create_future()
         self._is_closed = False
         self._door = threading.RLock()  # re-entered where garbage collection, inside it, ends a call
@@ -68,7 +64,7 @@ class LoopThread:
         try:
             self._loop.run_until_complete(self._serve())
         finally:
-            self._loop.close()  # does not wait for the helpers: a look-up cannot be cut short
+            self._loop.close()
 
     async def _serve(self) -> None:
         farewell = await self._farewell

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
 import polars as pl
+import pyarrow.parquet as pq
 
 from evenshard.core.outcome import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 _WHOLE: Final = ("row", "http_status", "num_bytes", "width", "height", "original_width", "original_height")
 _PLACE: Final = ("chunk", "position")
@@ -30,6 +34,26 @@ def pack_outcomes(outcomes: Sequence[Outcome]) -> bytes:
     return buffer.getvalue()
 
 
+def write_rows(path: str, frames: Iterable[pl.DataFrame]) -> int:
+    """Write outcomes as one Parquet file, frame by frame; gives their number.
+
+    Raises:
+        OSError: it cannot be written, or is there already; nothing is left of it.
+    """
+    final = Path(path)
+    part = final.with_name(f".{final.name}.{uuid4().hex}.part")
+    num_rows = 0
+    try:
+        with pq.ParquetWriter(part, pl.DataFrame(schema=SCHEMA).to_arrow().schema, compression="zstd") as writer:
+            for frame in frames:
+                writer.write_table(frame.to_arrow())
+                num_rows += frame.height
+        os.link(part, final)  # fails where a file of that name stands
+    finally:
+        part.unlink(missing_ok=True)
+    return num_rows
+
+
 def read_outcomes(data: bytes) -> pl.DataFrame:
     """Read such a file."""
-    return pl.read_parquet(io.BytesIO(data))
+    return pl.read_parquet(io.BytesIO(data)).select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())

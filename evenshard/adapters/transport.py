@@ -20,6 +20,8 @@ import httpx
 import yarl
 from aiohttp.http_exceptions import HttpProcessingError
 
+from evenshard.adapters.resolver import AddressRefusedError, CheckedResolver, Guard, is_no_such_name
+from evenshard.core.link import host_of
 from evenshard.core.outcome import Failure, Reason
 
 if TYPE_CHECKING:
@@ -34,10 +36,21 @@ MAX_FIELD_BYTES: Final = 32_768
 GOOD_BYE_SECONDS: Final = 1.0
 """How long the closing of connections is waited for at the end."""
 
-TRANSLATED: Final = (aiohttp.ClientError, httpx.HTTPError, httpx.InvalidURL, OSError, zlib.error, ExceptionGroup)
+TRANSLATED: Final = (
+    aiohttp.ClientError,
+    httpx.HTTPError,
+    httpx.InvalidURL,
+    AddressRefusedError,
+    OSError,
+    UnicodeError,
+    zlib.error,
+    ExceptionGroup,
+)
 """What `failure_of` understands."""
 
 _REASONS: Final = (
+    (AddressRefusedError, Reason.ADDRESS_REFUSED),
+    (UnicodeError, Reason.BAD_LINK),
     (ssl.SSLError, Reason.TLS_FAILED),
     (socket.gaierror, Reason.NAME_NOT_RESOLVED),
     (httpx.InvalidURL, Reason.BAD_LINK),
@@ -62,6 +75,8 @@ def failure_of(error: BaseException) -> Failure:
     chain = list(_chain(error))
     if any(_is_bad_chunk(each) for each in chain):
         return Failure(reason=Reason.CUT_SHORT, detail=describe(error))
+    if any(is_no_such_name(each) for each in chain):
+        return Failure(reason=Reason.NO_SUCH_HOST, detail=describe(error))
     for kind, reason in _REASONS:
         for each in chain:
             if isinstance(each, kind):
@@ -118,14 +133,18 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
     Args:
         context: the TLS settings, for all connections.
         max_connections: in use at once; a request beyond that waits.
+        guard: checks every host before a connection to it is made.
     """
 
-    def __init__(self, context: ssl.SSLContext, *, max_connections: int) -> None:
+    def __init__(self, context: ssl.SSLContext, *, max_connections: int, guard: Guard) -> None:
+        self._guard = guard
+        self._resolver = CheckedResolver(guard)
         connector = aiohttp.TCPConnector(
             limit=max_connections,
             ssl=context,
             force_close=True,  # a kept connection can hold another answer than the one asked for, or be closing
-            resolver=aiohttp.ThreadedResolver(),  # and not another where aiodns is installed: errors differ
+            resolver=self._resolver,
+            use_dns_cache=False,  # that resolver keeps what it has checked
         )
         self._session = aiohttp.ClientSession(
             connector=connector,
@@ -141,6 +160,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request without a body, and give the answer's head, with its body as it comes."""
+        self._guard.check_literal(host_of(str(request.url)))
         answer = await self._session.request(
             request.method,
             yarl.URL(str(request.url), encoded=True),
@@ -156,6 +176,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
     async def aclose(self) -> None:
         """Close all connections, and wait a moment for the good-byes of TLS that are under way."""
         await self._session.close()
+        await self._resolver.close()
         if self._open:
             await asyncio.wait(self._open, timeout=GOOD_BYE_SECONDS)
 
