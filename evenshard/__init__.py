@@ -9,11 +9,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from evenshard.chunk_loader import ChunkLoader
+    from evenshard.chunk_reader import ChunkReader
     from evenshard.clients import download_image_with_retry
+    from evenshard.loader import OpenWebTextLoader
+    from evenshard.mixing import shuffle, take
 
-_HOMES: Final = {"download_image_with_retry": "evenshard.clients"}
+_HOMES: Final = {
+    "ChunkLoader": "evenshard.chunk_loader",
+    "ChunkReader": "evenshard.chunk_reader",
+    "OpenWebTextLoader": "evenshard.loader",
+    "download_image_with_retry": "evenshard.clients",
+    "shuffle": "evenshard.mixing",
+    "take": "evenshard.mixing",
+}
 
-__all__ = ["download_image_with_retry"]
+__all__ = ["ChunkLoader", "ChunkReader", "OpenWebTextLoader", "download_image_with_retry", "shuffle", "take"]
 
 
 def __getattr__(name: str) -> object:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from hashlib import sha256
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
+import polars as pl
+
+from evenshard.adapters.attempt import Terms
 from evenshard.adapters.image import Picture, make_picture
 from evenshard.adapters.litdata import encode_leaf, encode_sample
-from evenshard.adapters.parquet import OVERFLOWED, series_of
+from evenshard.adapters.parquet import series_of
+from evenshard.adapters.spill import Spill, Spilled
 from evenshard.core.errors import TransformError
+from evenshard.core.link import normalise_link
 from evenshard.core.order import in_order
 from evenshard.core.outcome import Failure, Outcome, Reason, Status
 from evenshard.slices import Sampled, Samples, row_places
@@ -18,50 +24,58 @@ from evenshard.transforms import SampleEncoder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    import polars as pl
-
     from evenshard.adapters.fetch import Body, Fetcher
+    from evenshard.adapters.parquet import Rows
     from evenshard.core.recipe import Field
     from evenshard.slices import SliceJob
 
 IMAGE: Final = "image"
 CAPTION: Final = "caption"
+ORIGINAL: Final = ("original_width", "original_height", "original_format")
+"""What a picture, or a failure whose header was read, says of what came."""
 
 
-def image_samples(job: SliceJob, frame: pl.DataFrame, fetcher: Fetcher, *, seen: Callable[[Outcome], None]) -> Samples:
-    """Fetch each row's link and make its picture.
+def image_samples(job: SliceJob, read: Rows, fetcher: Fetcher, *, seen: Callable[[int, Outcome], None]) -> Samples:
+    """Fetch each row's link and make its picture. Rows at fault are not asked for.
 
     Pictures are made in the order in which their bodies come, so that one slow host holds up no other
     row; samples come in row order.
 
     Args:
         job: the slice.
-        frame: its rows.
+        read: its rows.
         fetcher: what asks the web.
-        seen: told of each row as it ends, in any order.
+        seen: told of each row as it ends, in any order: its position in the slice, and its outcome.
     """
     recipe = job.recipe
-    rows = _Rows(job, frame)
-    links: list[str | None] = series_of(frame, recipe.url_column or "").to_list()
-    answers = fetcher.fetch(links, max_body_bytes=recipe.image.max_body_bytes)
+    rows = _Rows(job, read)
+    links: list[str | None] = series_of(read.frame, recipe.url_column or "").to_list()
+    asked = [None if index in read.faults else link for index, link in enumerate(links)]
+    answers = fetcher.fetch(asked, Terms.of(recipe))
 
-    def ended() -> Iterator[tuple[int, Sampled]]:
+    def ended(spill: Spill) -> Iterator[tuple[int, tuple[Sampled, bytes | Spilled | None]]]:
         for index, answer in answers:
             sampled = rows.with_picture(index, links[index], answer)
-            seen(sampled.outcome)
-            yield index, sampled
+            seen(index, sampled.outcome)
+            sample = None if sampled.sample is None else spill.keep(sampled.sample)
+            yield index, (replace(sampled, sample=None), sample)
 
-    return Samples(rows=in_order(ended()), schema=lambda: recipe.schema)
+    def ordered() -> Iterator[Sampled]:
+        with Spill() as spill:
+            for sampled, sample in in_order(ended(spill)):
+                yield sampled if sample is None else replace(sampled, sample=spill.take(sample))
+
+    return Samples(rows=ordered(), schema=lambda: recipe.schema)
 
 
-def plain_samples(job: SliceJob, frame: pl.DataFrame, *, seen: Callable[[Outcome], None]) -> Samples:
+def plain_samples(job: SliceJob, read: Rows, *, seen: Callable[[int, Outcome], None]) -> Samples:
     """Store the rows of the table as they are."""
-    rows = _Rows(job, frame)
+    rows = _Rows(job, read)
 
     def ended() -> Iterator[Sampled]:
-        for index in range(frame.height):
+        for index in range(read.frame.height):
             sampled = rows.plain(index)
-            seen(sampled.outcome)
+            seen(index, sampled.outcome)
             yield sampled
 
     return Samples(rows=ended(), schema=lambda: job.recipe.schema)
@@ -70,11 +84,11 @@ def plain_samples(job: SliceJob, frame: pl.DataFrame, *, seen: Callable[[Outcome
 class _Rows:
     """The rows of one slice by their position: identity, and the values of stored columns."""
 
-    def __init__(self, job: SliceJob, frame: pl.DataFrame) -> None:
+    def __init__(self, job: SliceJob, read: Rows) -> None:
         self._image = job.recipe.image
         self._places = list(row_places(job.pieces))
         self._fields: tuple[Field, ...] = job.recipe.schema.fields if job.recipe.schema else ()
-        self._overflowed: list[bool] = series_of(frame, OVERFLOWED).to_list()
+        self._faults, frame = read.faults, read.frame
         columns = {field.name: field.name for field in self._fields}
         if job.recipe.caption_column is not None:
             columns[CAPTION] = job.recipe.caption_column
@@ -85,22 +99,27 @@ class _Rows:
     def with_picture(self, index: int, link: str | None, answer: Body | Failure) -> Sampled:
         """Give the sample of one row, or why there is none."""
         seen: dict[str, Any] = {"url": link}
+        if index in self._faults:
+            return self._failed(index, self._faults[index], seen)
         if isinstance(answer, Failure):
             return self._failed(index, answer, seen)
         seen |= {"http_status": answer.http_status, "num_bytes": len(answer.data)}
         seen["sha256"] = sha256(answer.data).hexdigest()
         picture = make_picture(answer.data, self._image)
         if isinstance(picture, Failure):
-            return self._failed(index, picture, seen)
+            moved = None if answer.url == normalise_link(link) else answer.url
+            return self._failed(index, replace(picture, url=moved), seen)
         return self._encoded(index, {IMAGE: picture.data}, seen | _sizes(picture))
 
     def plain(self, index: int) -> Sampled:
-        """Give the sample of one row of the table as it is."""
-        return self._encoded(index, {}, {})
+        """Give the sample of one row of the table as it is, or why there is none."""
+        return self.at_fault(index) if index in self._faults else self._encoded(index, {}, {})
+
+    def at_fault(self, index: int) -> Sampled:
+        """Say why a row that could not be read as it stands gives no sample."""
+        return self._failed(index, self._faults[index], {})
 
     def _encoded(self, index: int, given: dict[str, bytes], seen: dict[str, Any]) -> Sampled:
-        if self._overflowed[index]:
-            return self._failed(index, Failure(reason=Reason.VALUE_OUT_OF_RANGE), seen)
         leaves = [
             encode_leaf(field.kind, given[field.name] if field.name in given else self._values[field.name][index])
             for field in self._fields
@@ -116,12 +135,14 @@ class _Rows:
         source, row = self._places[index]
         if failure.http_status is not None:
             seen = seen | {"http_status": failure.http_status}
+        if failure.original_format is not None:
+            seen = seen | {name: getattr(failure, name) for name in ORIGINAL}
         where = f" (at {failure.url})" if failure.url else ""
         return Sampled(
             outcome=Outcome(
                 source=source,
                 row=row,
-                status=Status.FAILED,
+                status=failure.status,
                 reason=failure.reason,
                 detail=failure.detail + where,
                 **seen,
@@ -130,25 +151,20 @@ class _Rows:
 
 
 def _sizes(picture: Picture) -> dict[str, Any]:
-    return {
-        "width": picture.width,
-        "height": picture.height,
-        "original_width": picture.original_width,
-        "original_height": picture.original_height,
-        "original_format": picture.original_format,
-    }
+    return {name: getattr(picture, name) for name in ("width", "height", *ORIGINAL)}
 
 
 def callable_samples(
     job: SliceJob,
-    frame: pl.DataFrame,
+    read: Rows,
     transform: Callable[[pl.DataFrame], Iterable[object]],
     *,
-    seen: Callable[[Outcome], None],
+    seen: Callable[[int, Outcome], None],
 ) -> Samples:
     """Store what a callable yields for the rows of a slice, in the order in which it yields.
 
-    A callable does not say which row a sample came from, so these outcomes name no row.
+    Rows at fault are kept from it and fail by name, before the others. A callable does not say which row a
+    sample came from, so the outcomes of the others name no row.
 
     Raises:
         TransformError: it raised, yielded more samples than rows, or what no sample can be made of.
@@ -157,18 +173,31 @@ def callable_samples(
     stored = Outcome(source=None, row=None, status=Status.STORED)
     left_out = Outcome(source=None, row=None, status=Status.FILTERED, reason=Reason.NOT_YIELDED)
 
+    places, frame = _Rows(job, read), _sound(read)
+
     def rows() -> Iterator[Sampled]:
+        ended = count()
+        for index in sorted(read.faults):
+            sampled = places.at_fault(index)
+            seen(next(ended), sampled.outcome)
+            yield sampled
         num_samples = 0
         for ready in _encoded_samples(job, frame, transform, encoder):
             for sample in ready:
+                seen(next(ended), stored)
                 num_samples += 1
-                seen(stored)
                 yield Sampled(outcome=stored, sample=sample)
         for _ in range(frame.height - num_samples):
-            seen(left_out)
+            seen(next(ended), left_out)
             yield Sampled(outcome=left_out)
 
     return Samples(rows=rows(), schema=lambda: encoder.schema)
+
+
+def _sound(read: Rows) -> pl.DataFrame:
+    if not read.faults:
+        return read.frame
+    return read.frame.filter(pl.Series([index not in read.faults for index in range(read.frame.height)]))
 
 
 def _encoded_samples(
@@ -176,7 +205,7 @@ def _encoded_samples(
 ) -> Iterator[list[bytes]]:
     """Take what a callable yields, one by one; gives the samples that are ready after each."""
     try:
-        samples = iter(transform(frame.drop(OVERFLOWED)))
+        samples = iter(transform(frame) if frame.height else ())
         for number in count(1):
             sample = _next_of(samples)
             if sample is _END:

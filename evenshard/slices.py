@@ -5,29 +5,46 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from evenshard.adapters.fetch import FetchOptions
 from evenshard.adapters.litdata import group_samples, hash_parts, pack_chunk
 from evenshard.adapters.outcomes import pack_outcomes
-from evenshard.adapters.parquet import FileChangedError, UnreadableError, read_rows
-from evenshard.core.errors import ObjectExistsError, SliceError, SliceReadError, SourceChangedError, VerificationError
+from evenshard.adapters.parquet import Rows, UnreadableError, read_rows
+from evenshard.adapters.ranged import FileChangedError, UnreachableError
+from evenshard.adapters.s3_settings import s3_settings
+from evenshard.core.errors import (
+    ObjectChangedError,
+    ObjectExistsError,
+    SliceError,
+    SliceReadError,
+    SourceChangedError,
+    VerificationError,
+)
 from evenshard.core.layout import chunk_name, outcomes_name, receipt_name
 from evenshard.core.outcome import Counts, Outcome, Status
 from evenshard.core.plan import Piece, Slice
 from evenshard.core.receipt import Chunk, OutcomesPart, Receipt
 from evenshard.core.recipe import Recipe, SampleSchema
+from evenshard.core.s3_place import S3Settings
 from evenshard.core.text import to_json
+from evenshard.generations import read_plan
+from evenshard.source_access import reach_source
 from evenshard.verification import find_receipt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import polars as pl
-
     from evenshard.core.plan import Plan
     from evenshard.core.store import Store
+
+
+CHANGED_ADVICE: Final = (
+    "put it back as it was and run again, or begin anew, in another destination or in this one once it is emptied"
+)
+"""The same command makes another plan of the new file, which a destination with unfinished work refuses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +55,20 @@ class RunSettings:
         destination: address of the data set folder.
         fetch: how the web is asked.
         transform: a pickled callable, where the recipe's name cannot be imported in a worker.
+        logins: what source files are asked for with, `user:password` by scheme, host and port.
+        s3: how S3 is reached, for sources and destination.
     """
 
     destination: str
     fetch: FetchOptions = field(default_factory=FetchOptions)
     transform: bytes | None = field(default=None, repr=False)
+    logins: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    s3: S3Settings = field(default_factory=s3_settings)
+
+    def shared_out(self, num_processes: int) -> RunSettings:
+        """Give the settings of one of several processes: what one host gets is shared out, one request at least."""
+        per_host = max(1, self.fetch.per_host // num_processes)
+        return replace(self, fetch=replace(self.fetch, per_host=per_host))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,10 +105,12 @@ class Samples:
     Args:
         rows: one for each planned row; stored ones have no place in a chunk yet.
         schema: asked for after the last row, when it is known.
+        planned: how many rows there should be, asked for likewise; those of the slice if None.
     """
 
     rows: Iterable[Sampled]
     schema: Callable[[], SampleSchema | None]
+    planned: Callable[[], int] | None = None
 
 
 def make_job(plan: Plan, index: int, settings: RunSettings, *, fingerprint: str) -> SliceJob:
@@ -118,17 +146,21 @@ def _files_are_there(store: Store, receipt: Receipt) -> bool:
     return all(store.size(file.name) == file.num_bytes for file in files)
 
 
-def read_slice(job: SliceJob) -> pl.DataFrame:
+def read_slice(job: SliceJob) -> Rows:
     """Read the rows of a slice.
 
     Raises:
         SourceChangedError: a file is not the one that was planned.
         SliceReadError: a file cannot be read; names file and rows.
+        SliceError: a file cannot be had now; another attempt may have it.
     """
+    reach = partial(reach_source, logins=job.settings.logins, s3=job.settings.s3)
     try:
-        return read_rows(job.pieces, job.recipe.columns)
+        return read_rows(job.pieces, job.recipe.columns, on_bad_file=job.recipe.on_bad_file, reach=reach)
+    except UnreachableError as error:
+        raise SliceError(job.slice.index, str(error)) from error
     except FileChangedError as error:
-        raise SourceChangedError(job.slice.index, str(error)) from error
+        raise SourceChangedError(job.slice.index, f"{error}; {CHANGED_ADVICE}") from error
     except UnreadableError as error:
         raise SliceReadError(job.slice.index, str(error)) from error
 
@@ -153,7 +185,7 @@ def store_slice(job: SliceJob, samples: Samples, store: Store) -> Receipt:
         rank=job.slice.rank,
         start=job.slice.start,
         stop=job.slice.stop,
-        counts=Counts.of(outcomes, planned=job.slice.num_rows),
+        counts=Counts.of(outcomes, planned=samples.planned() if samples.planned else job.slice.num_rows),
         chunks=tuple(chunks),
         outcomes=_store_outcomes(job, outcomes, store),
         schema=samples.schema(),
@@ -167,13 +199,23 @@ def _sign(job: SliceJob, receipt: Receipt, store: Store) -> Receipt:
     try:
         store.put_new(name, text)
     except ObjectExistsError:
-        earlier = _earlier_receipt(store, job)
-        if earlier is not None and earlier.fingerprint != job.fingerprint:
-            raise SliceError(job.slice.index, f"{store.address} holds its receipt of another plan") from None
-        if earlier is not None and _files_are_there(store, earlier):
+        held, earlier = store.read(name), _earlier_receipt(store, job)
+        is_foreign = earlier is not None and earlier.fingerprint != job.fingerprint
+        if is_foreign and not _is_planned(store, job):
+            raise SliceError(job.slice.index, f"{store.address} is at work on another plan by now") from None
+        if earlier is not None and not is_foreign and _files_are_there(store, earlier):
             return earlier
-        store.put(name, text)
+        try:
+            store.replace(name, text, expected=held)
+        except ObjectChangedError:  # another attempt has found it bad, too, and signed
+            return _sign(job, receipt, store)
     return receipt
+
+
+def _is_planned(store: Store, job: SliceJob) -> bool:
+    """Say whether the stored plan is the job's; then another one's receipt is that of a run which came too late."""
+    plan = read_plan(store, job.generation)
+    return plan is not None and plan.fingerprint == job.fingerprint
 
 
 def _store_chunks(job: SliceJob, rows: Iterable[Sampled], store: Store, outcomes: list[Outcome]) -> Iterator[Chunk]:

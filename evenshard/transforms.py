@@ -1,9 +1,9 @@
 """Transforms: from the rows of a slice to samples.
 
-`images` and `rows` are built in. Any other is a callable that takes a polars DataFrame, the rows of
-one slice in order, and yields samples: dicts, lists or tuples of numbers, texts, bytes, booleans, PIL
-pictures and None. It yields at most one sample per row. A class is called without arguments once in
-each worker and its instance is used from then on, so it may keep a pool or count.
+`images` and `rows` are built in, and `texts` for archives. Any other is a callable that takes a polars
+DataFrame, the rows of one slice in order, and yields samples: dicts, lists or tuples of numbers, texts,
+bytes, booleans, PIL pictures and None. It yields at most one sample per row. A class is called without
+arguments once in each worker and its instance is used from then on, so it may keep a pool or count.
 
 A callable may declare its fields, `fields = {"image": "bytes", "caption": "str"}`; it should if a field
 can be None in a whole slice. Else each slice finds the types from all of its samples.
@@ -11,12 +11,8 @@ can be None in a whole slice. Else each slice finds the types from all of its sa
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import inspect
-import pickle
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from PIL import Image
@@ -24,7 +20,7 @@ from PIL import Image
 from evenshard.adapters.image import pil_payload
 from evenshard.adapters.litdata import encode_leaf, encode_sample
 from evenshard.core.errors import OptionError
-from evenshard.core.recipe import Container, Field, Kind, SampleSchema
+from evenshard.core.recipe import TEXTS, Container, Field, Kind, SampleSchema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -33,7 +29,7 @@ if TYPE_CHECKING:
 
 IMAGES: Final = "images"
 ROWS: Final = "rows"
-BUILT_IN: Final = (IMAGES, ROWS)
+BUILT_IN: Final = (IMAGES, ROWS, TEXTS)
 
 
 def load_transform(name: str) -> Callable[[pl.DataFrame], Iterable[object]]:
@@ -64,39 +60,6 @@ def find_callable(name: str) -> Any:  # noqa: ANN401 - whatever the module holds
     if not callable(found):
         raise OptionError("transform", f"module {module_name!r} has no callable {attribute!r}")
     return found
-
-
-def version_of(transform: object) -> str:
-    """Hash a callable's source file and, of an instance, its state, so that a plan notices when either has changed.
-
-    What the code imports from elsewhere is not looked at. Empty for the built-in transforms.
-    """
-    if transform is None:
-        return ""
-    if isinstance(transform, partial):
-        return _hashed(version_of(transform.func), (transform.args, transform.keywords))
-    if inspect.isfunction(transform):
-        cells = [cell.cell_contents for cell in transform.__closure__ or ()]
-        return _hashed(_source_of(transform), [cells, transform.__defaults__, transform.__kwdefaults__])
-    if inspect.isroutine(transform) or inspect.isclass(transform):
-        return _hashed(_source_of(transform))
-    return _hashed(_source_of(type(transform)), getattr(transform, "__dict__", {}))
-
-
-def _source_of(defined: object) -> str:
-    try:
-        file = inspect.getsourcefile(cast("type", defined))
-    except TypeError:  # built in, or typed at a prompt
-        return ""
-    return Path(file).read_text("utf-8", "replace") if file and Path(file).is_file() else ""
-
-
-def _hashed(source: str, state: object = None) -> str:
-    try:
-        written = pickle.dumps(state, protocol=4)
-    except (pickle.PicklingError, TypeError, AttributeError):
-        written = repr(state).encode()
-    return hashlib.sha256(source.encode() + b"\0" + written).hexdigest()
 
 
 def schema_of(transform: object) -> SampleSchema | None:
@@ -141,6 +104,9 @@ class SampleEncoder:
         names, values = self._split(sample)
         if self._names is None:
             self._names, self._kinds = names, [None] * len(names)
+        if names != self._names and self._container is Container.DICT and sorted(names) == sorted(self._names):
+            given = dict(zip(names, values, strict=True))  # a dict's order is of no meaning
+            names, values = self._names, [given[name] for name in self._names]
         if names != self._names:
             raise ValueError(f"a sample has the fields {names}, those before had {self._names}")
         leaves = [self._pack(index, value) for index, value in enumerate(values)]

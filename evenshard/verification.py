@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
-from evenshard.adapters.litdata import count_samples, make_index, table_bytes
+from evenshard.adapters.litdata import count_samples, table_bytes
 from evenshard.core.errors import ChunkFormatError, ObjectMissingError, StoreError, VerificationError
-from evenshard.core.layout import (
-    INDEX,
-    MANIFEST,
-    generation_name,
-    plan_name,
-    receipt_name,
-    receipts_prefix,
-    slice_index_in,
-)
-from evenshard.core.manifest import FORMAT_VERSION, Manifest, plan_of, receipt_of
-from evenshard.core.receipt import Receipt
-from evenshard.core.text import from_json, to_json
-from evenshard.core.verify import Facts, check_chunk, check_manifest, check_outcomes
+from evenshard.core.layout import receipt_name, receipts_prefix, slice_index_in
+from evenshard.core.receipt import Chunk, Receipt
+from evenshard.core.text import from_json
+from evenshard.core.verify import Facts, check_chunk, check_outcomes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable
 
-    from evenshard.core.receipt import Chunk, OutcomesPart
+    from evenshard.core.receipt import OutcomesPart
     from evenshard.core.store import Store
 
-NUM_READERS: Final = 4
-"""Threads that hash files: hashing and reading let go of the interpreter lock."""
+NUM_READERS: Final = max(4, os.cpu_count() or 1)
+"""Threads that hash files: hashing and reading let go of the interpreter lock, and one may wait for the disk."""
 
 
 def find_receipt(store: Store, *, generation: int, slice_index: int) -> Receipt | None:
@@ -61,81 +52,35 @@ def read_receipts(store: Store, *, generation: int) -> dict[int, Receipt]:
         return {index: receipt for index, receipt in zip(indexes, found, strict=True) if receipt is not None}
 
 
-def read_manifest(store: Store, name: str = MANIFEST) -> Manifest:
-    """Read a manifest, that of the current generation by default.
-
-    Raises:
-        ObjectMissingError: nothing is published here.
-        VerificationError: it is damaged, or of a later version of this software.
-    """
-    try:
-        manifest = from_json(Manifest, store.read(name))
-    except ValueError as error:
-        raise VerificationError([f"{name} is damaged: {error}"]) from error
-    if manifest.format_version != FORMAT_VERSION:
-        raise VerificationError([f"{name} has format version {manifest.format_version}; this reads {FORMAT_VERSION}"])
-    return manifest
-
-
-def verify(store: Store) -> Manifest:
-    """Repeat on a published set all that publishing checked: every byte of every file is read.
-
-    Raises:
-        ObjectMissingError: nothing is published here.
-        VerificationError: names everything that does not agree.
-    """
-    manifest = read_manifest(store)
-    receipts = [receipt_of(manifest, entry) for entry in manifest.slices]
-    problems = [
-        *check_manifest(manifest),
-        *_text_problems(store, manifest, receipts),
-        *(problem for _, problem in check_files(store, receipts)),
-    ]
-    if problems:
-        raise VerificationError(problems)
-    return manifest
-
-
-def _text_problems(store: Store, manifest: Manifest, receipts: Sequence[Receipt]) -> list[str]:
-    """Hold index, manifests and receipts, byte for byte, against what the manifest says they are."""
-    expected = {
-        MANIFEST: to_json(manifest, indent=1),
-        generation_name(manifest.generation): to_json(manifest, indent=1),
-        INDEX: to_json(make_index(manifest)),
-    }
-    expected[plan_name(manifest.generation)] = to_json(plan_of(manifest), indent=1)
-    problems = [_text_problem(store, name, text) for name, text in expected.items()]
-    for receipt in receipts:
-        name = receipt_name(generation=receipt.generation, slice_index=receipt.slice_index)
-        problem = _text_problem(store, name, to_json(receipt, indent=1))
-        problems.append(problem and f"slice {receipt.slice_index}: receipt {problem}")
-    return [problem for problem in problems if problem]
-
-
-def _text_problem(store: Store, name: str, text: bytes) -> str | None:
-    try:
-        return None if store.read(name) == text else f"{name} is altered: it and {MANIFEST} differ"
-    except ObjectMissingError:
-        return f"{name} is missing"
-
-
-def check_files(store: Store, receipts: Iterable[Receipt]) -> list[tuple[int, str]]:
-    """Read every chunk and outcomes part, and hold it against its receipt; gives (slice, problem) pairs."""
-
-    def chunk_problems(index: int, chunk: Chunk) -> list[tuple[int, str]]:
-        facts = read_facts(store, chunk.name, num_samples=chunk.num_samples)
-        return [(index, problem) for problem in check_chunk(chunk, facts, slice_index=index)]
-
-    def outcomes_problems(index: int, part: OutcomesPart) -> list[tuple[int, str]]:
-        facts = read_facts(store, part.name)
-        return [(index, problem) for problem in check_outcomes(part, facts, slice_index=index)]
-
-    checks: list[Callable[[], list[tuple[int, str]]]] = []
-    for receipt in receipts:
-        checks += [partial(chunk_problems, receipt.slice_index, chunk) for chunk in receipt.chunks]
-        checks.append(partial(outcomes_problems, receipt.slice_index, receipt.outcomes))
+def check_files(store: Store, receipts: Iterable[Receipt]) -> list[tuple[Receipt, str]]:
+    """Read every chunk and outcomes part, and hold it against its receipt; gives (receipt, problem) pairs."""
+    checks = [(receipt, part) for receipt in receipts for part in (*receipt.chunks, receipt.outcomes)]
     with ThreadPoolExecutor(NUM_READERS) as pool:
-        return [problem for problems in pool.map(lambda check: check(), checks) for problem in problems]
+        found = pool.map(lambda pair: _file_problems(store, *pair), checks)
+        return [
+            (receipt, problem) for (receipt, _), problems in zip(checks, found, strict=True) for problem in problems
+        ]
+
+
+def _file_problems(store: Store, receipt: Receipt, file: Chunk | OutcomesPart) -> list[str]:
+    if isinstance(file, Chunk):
+        facts = read_facts(store, file.name, num_samples=file.num_samples)
+        return check_chunk(file, facts, slice_index=receipt.slice_index)
+    return check_outcomes(file, read_facts(store, file.name), slice_index=receipt.slice_index)
+
+
+def find_missing(store: Store, receipts: Iterable[Receipt]) -> list[tuple[Receipt, str]]:
+    """Look whether every chunk and outcomes part is there with its size; nothing of them is read."""
+    problems: list[tuple[Receipt, str]] = []
+    for receipt in receipts:
+        index = receipt.slice_index
+        for chunk in receipt.chunks:
+            found = check_chunk(chunk, Facts(num_bytes=store.size(chunk.name)), slice_index=index)
+            problems += [(receipt, problem) for problem in found]
+        part = receipt.outcomes
+        found = check_outcomes(part, Facts(num_bytes=store.size(part.name)), slice_index=index)
+        problems += [(receipt, problem) for problem in found]
+    return problems
 
 
 def read_facts(store: Store, name: str, *, num_samples: int | None = None) -> Facts:

@@ -19,11 +19,14 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
 from evenshard import transforms
-from evenshard.clients import Clients
+from evenshard.adapters.s3_settings import reaching_s3
+from evenshard.clients import Clients, fetching_as
+from evenshard.core.early import EARLY_ROWS, Look
 from evenshard.core.errors import RunStoppedError, TransformError
 from evenshard.row_samples import callable_samples, image_samples, plain_samples
 from evenshard.slices import find_finished, read_slice, store_slice
 from evenshard.stores import open_store
+from evenshard.text_samples import text_samples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,11 +47,15 @@ class Progress:
         slice_index: which slice.
         ended: rows by what became of them so far: `stored`, or the reason of each other one.
         done_before: whether an earlier run had done it.
+        members_done: of texts, how many planned members are done; None of rows, which end one by one.
+        look: what became of its first rows, once all of those have ended.
     """
 
     slice_index: int
     ended: Counter[str]
     done_before: bool = False
+    members_done: int | None = None
+    look: Look | None = None
 
 
 class SliceWorker:
@@ -74,14 +81,17 @@ class SliceWorker:
             SliceError: it could not be finished.
             StoreError: the destination refused.
         """
-        store = open_store(job.settings.destination)
+        with reaching_s3(job.settings.s3):
+            store = open_store(job.settings.destination)
         receipt = find_finished(store, job)
         if receipt is not None:
-            report(Progress(slice_index=job.slice.index, ended=_ended(receipt), done_before=True))
+            done = job.slice.num_rows if job.recipe.is_of_members else None
+            report(Progress(slice_index=job.slice.index, ended=_ended(receipt), done_before=True, members_done=done))
             return receipt
-        tally = _Tally(job.slice.index, report, self._stopped)
-        receipt = store_slice(job, self._samples(job, tally.add), store)
-        tally.flush()
+        tally = _Tally(job, report, self._stopped)
+        with fetching_as(job.settings.fetch):
+            receipt = store_slice(job, self._samples(job, tally.add), store)
+        tally.finish()
         return receipt
 
     def kill(self) -> None:
@@ -92,15 +102,17 @@ class SliceWorker:
     def close(self) -> None:
         """Give back nothing: the clients are others' too."""
 
-    def _samples(self, job: SliceJob, seen: Callable[[Outcome], None]) -> Samples:
-        frame = read_slice(job)
+    def _samples(self, job: SliceJob, seen: Callable[[int, Outcome], None]) -> Samples:
+        if job.recipe.is_of_members:
+            return text_samples(job, seen=seen)
+        read = read_slice(job)
         match job.recipe.transform:
             case transforms.IMAGES:
-                return image_samples(job, frame, self._clients.get(job.settings.fetch), seen=seen)
+                return image_samples(job, read, self._clients.get(job.settings.fetch), seen=seen)
             case transforms.ROWS:
-                return plain_samples(job, frame, seen=seen)
+                return plain_samples(job, read, seen=seen)
             case _:
-                return callable_samples(job, frame, self._transform(job), seen=seen)
+                return callable_samples(job, read, self._transform(job), seen=seen)
 
     def _transform(self, job: SliceJob) -> Any:  # noqa: ANN401 - a caller's callable
         name = job.recipe.transform
@@ -117,21 +129,45 @@ class SliceWorker:
 class _Tally:
     """Counts rows as they end, and reports now and then; stops where somebody wants it."""
 
-    def __init__(self, slice_index: int, report: Callable[[Progress], None], stopped: threading.Event) -> None:
-        self._slice_index, self._report, self._stopped = slice_index, report, stopped
+    def __init__(self, job: SliceJob, report: Callable[[Progress], None], stopped: threading.Event) -> None:
+        self._slice, self._report, self._stopped = job.slice, report, stopped
+        self._members_done = 0 if job.recipe.is_of_members else None
+        # How many documents members hold is not known before they are read.
+        self._num_first = EARLY_ROWS if job.recipe.is_of_members else min(EARLY_ROWS, job.slice.num_rows)
         self._ended: Counter[str] = Counter()
+        self._first: list[Outcome] = []
+        self._look: Look | None = None
         self._due = time.monotonic() + REPORT_SECONDS
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, position: int, outcome: Outcome) -> None:
         if self._stopped.is_set():
             raise RunStoppedError("the run was stopped")
         self._ended["stored" if outcome.reason is None else outcome.reason.value] += 1
-        if time.monotonic() >= self._due:
+        if position < EARLY_ROWS:
+            self._first.append(outcome)
+        if self._look is None and len(self._first) == self._num_first:
+            self._look = Look.at(self._first)
+            self.flush()
+        elif time.monotonic() >= self._due:
             self.flush()
 
     def flush(self) -> None:
-        self._report(Progress(slice_index=self._slice_index, ended=Counter(self._ended)))
+        self._report(
+            Progress(
+                slice_index=self._slice.index,
+                ended=Counter(self._ended),
+                look=self._look,
+                members_done=self._members_done,
+            )
+        )
         self._due = time.monotonic() + REPORT_SECONDS
+
+    def finish(self) -> None:
+        """Report the end of the slice."""
+        if self._members_done is not None:
+            self._members_done = self._slice.num_rows
+            self._look = self._look or Look.at(self._first)
+        self.flush()
 
 
 def _ended(receipt: Receipt) -> Counter[str]:
@@ -155,7 +191,7 @@ def serve(connection: Connection) -> None:
             receipt = worker.run(job, lambda progress: connection.send(("progress", progress)))
             connection.send(("receipt", receipt))
         except Exception as error:  # noqa: BLE001 - the other end raises it again
-            connection.send_bytes(_pickled_error(error))
+            connection.send_bytes(pickled_error(error))
 
 
 def _receive(connection: Connection, jobs: SimpleQueue[SliceJob]) -> None:
@@ -169,7 +205,8 @@ def _receive(connection: Connection, jobs: SimpleQueue[SliceJob]) -> None:
         os._exit(1)
 
 
-def _pickled_error(error: Exception) -> bytes:
+def pickled_error(error: Exception) -> bytes:
+    """Give the answer ("error", exception) as bytes that can be read again, whatever class it is of."""
     try:
         data = pickle.dumps(("error", error))
         pickle.loads(data)  # noqa: S301 - made one line above; some errors can be written but not read
