@@ -8,8 +8,8 @@ import click
 import polars as pl
 
 from evenshard.core.errors import DestinationError
+from evenshard.inspection import verify
 from evenshard.stores import open_store
-from evenshard.verification import verify
 from flows.config import IngestOptions
 from flows.demo_pages import TIMEOUT_SECONDS, draw_pages
 from flows.demo_web import served
@@ -47,6 +47,7 @@ def run_demo(folder: Path) -> None:
             columns=["number"],
             timeout=TIMEOUT_SECONDS,
             attempts=2,
+            allow_hosts=["127.0.0.1"],
         )
         run_ingest(options)
     verify(open_store(str(destination)))

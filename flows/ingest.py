@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from prefect import flow, unmapped
 from prefect.logging import get_run_logger
+from prefect.runtime import flow_run
 
+from evenshard.adapters.s3_settings import reaching_s3
 from evenshard.core.errors import LotError, may_pass
-from evenshard.core.layout import receipt_name
 from evenshard.core.plan import MAX_LOTS
+from evenshard.core.source_address import shown
+from evenshard.node import without_receipt
 from evenshard.stores import open_store
-from flows.config import IngestOptions, takes
+from flows.alone import alone
+from flows.config import IngestOptions, RunOptions, takes
 from flows.progress import LISTENER, Tracker, log_listener
-from flows.runners import engine
+from flows.results import summary
+from flows.runners import check_engine, engine
 from tasks.lots import LotRunner, run_lot
 from tasks.plan import plan_table
 from tasks.publish import Collected, publish_set
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from prefect.futures import PrefectFuture
 
@@ -34,7 +39,12 @@ ROUNDS: Final = 2
 """Slices that are missing after all retries are planned once more, on a fresh engine."""
 
 
-@flow(name="ingest", version=version("evenshard"), flow_run_name="ingest-{source}-to-{destination}")
+def _run_name() -> str:
+    """Name a run by what and where, without what an address holds of secrets."""
+    return f"ingest-{shown(flow_run.parameters['source'])}-to-{flow_run.parameters['destination']}"
+
+
+@flow(name="ingest", version=version("evenshard"), flow_run_name=_run_name)
 @takes(IngestOptions)
 def ingest(options: IngestOptions) -> dict[str, Any]:
     """Turn a table of links into a verified chunk data set: plan, map over slices, publish.
@@ -42,36 +52,70 @@ def ingest(options: IngestOptions) -> dict[str, Any]:
     Returns what was published, as `summary` gives it. It fails, and publishes nothing, when a single
     slice is missing or anything does not add up.
     """
-    return summary(run(options.source, options.request(), options.settings(), options))
+    with reaching_s3(options.s3()), alone(options):
+        return summary(run(options.source, options.request(), options.settings(), options))
 
 
-def run(source: str | Sequence[str], request: Request, settings: RunSettings, options: IngestOptions) -> Manifest:
-    """Plan, map and publish; inside a flow run."""
-    plan = plan_table(source, request, settings.destination)
-    last_errors = run_slices(plan, settings, options)
-    return publish_set(Collected(plan, last_errors), settings.destination, options.max_failure_rate)
+def run(
+    source: str | Sequence[str],
+    request: Request,
+    settings: RunSettings,
+    options: RunOptions,
+    *,
+    do: Callable[[Plan, RunSettings], dict[int, str]] | None = None,
+) -> Manifest:
+    """Plan, map and publish; inside a flow run.
 
-
-def run_slices(plan: Plan, settings: RunSettings, options: IngestOptions) -> dict[int, str]:
-    """Map over the slices; gives what was last heard of those that failed."""
+    Args:
+        source: the table.
+        request: what is wanted.
+        settings: where and how.
+        options: how, as a person gave it.
+        do: does the slices of a plan, and gives what was last heard of those that failed; here by default.
+    """
     logger = get_run_logger()
-    logger.info("%d rows in %d slices over %d ranks", plan.num_rows, plan.num_slices, plan.world.world_size)
-    tracker = Tracker(plan.num_rows, LISTENER.get() or log_listener(logger))
+    check_engine(options)
+    while True:
+        work = plan_table(source, request, settings.destination)
+        for path in work.gone:
+            logger.warning("%s is gone; the samples made from it stay", path)
+        if work.plan is None:
+            logger.info("nothing is new: all of the source is in the data set")
+            return cast("Manifest", work.current)
+        last_errors = do(work.plan, settings) if do else run_slices(work.plan, settings, options)
+        manifest = publish_set(Collected(work.plan, last_errors), settings.destination, options.max_failure_rate)
+        if not work.is_resumed:
+            return manifest
+
+
+def run_slices(
+    plan: Plan, settings: RunSettings, options: RunOptions, *, slices: tuple[int, ...] | None = None
+) -> dict[int, str]:
+    """Map over the slices, all of the plan's by default; gives what was last heard of those that failed."""
+    logger = get_run_logger()
+    wanted = tuple(range(plan.num_slices)) if slices is None else slices
+    num_rows = plan.num_rows if slices is None else sum(plan.slice_at(index).num_rows for index in slices)
+    what = "members" if plan.recipe.is_of_members else "rows"
+    logger.info("%d %s in %d slices over %d ranks", num_rows, what, len(wanted), plan.world.world_size)
+    listener = LISTENER.get() or log_listener(logger)
+    tracker = Tracker(num_rows, listener, max_failure_rate=options.max_failure_rate)
     errors: dict[int, str] = {}
-    wanted = tuple(range(plan.num_slices))
     for _ in range(ROUNDS):
         if not wanted:
             break
-        with engine(options.engine_name(), num_workers=options.num_workers()) as (runner, workers):
+        with engine(options) as running:
             lots = plan.lots(wanted, max_lots=MAX_LOTS)
-            lot_runner = LotRunner(plan, settings, workers, report=tracker.add)
-            futures = runner.map(run_lot, {"lot": list(lots), "runner": unmapped(lot_runner)})
-            results = [_result_of(future) for future in futures]
+            share = settings.shared_out(running.num_processes)
+            lot_runner = LotRunner(plan, share, running.workers, report=tracker.add)
+            futures = running.runner.map(run_lot, {"lot": list(lots), "runner": unmapped(lot_runner)})
+            results = [_result_of(future, tracker) for future in futures]
         failed = [(lot, error) for lot, error in zip(lots, results, strict=True) if isinstance(error, BaseException)]
         for lot, error in failed:
             errors |= _problems_of(lot, error)
         again = [index for lot, error in failed if may_pass(error) for index in lot.slice_indexes]
-        wanted = _without_receipt(plan, settings.destination, again)
+        wanted = without_receipt(plan, open_store(settings.destination), again)
+    if not errors:
+        tracker.check_totals()
     return errors
 
 
@@ -82,37 +126,17 @@ def _problems_of(lot: Lot, error: BaseException) -> dict[int, str]:
     return dict.fromkeys(lot.slice_indexes, f"{type(error).__name__}: {error}")
 
 
-def _result_of(future: PrefectFuture[Any]) -> Any:  # noqa: ANN401 - a lot's counts, or what it raised
-    """Wait for a lot in short turns: polars handles SIGINT so that a wait without end goes on after Ctrl-C."""
+def _result_of(future: PrefectFuture[Any], tracker: Tracker) -> Any:  # noqa: ANN401 - a lot's counts, or what it raised
+    """Wait for a lot in short turns: polars handles SIGINT so that a wait without end goes on after Ctrl-C.
+
+    Between them the first rows are looked at; with too many failures the wait, and the run, ends.
+    """
     while True:
+        tracker.check()
         try:
             return future.result(timeout=WAIT_SECONDS, raise_on_failure=False)
         except TimeoutError:
             continue
-
-
-def _without_receipt(plan: Plan, destination: str, indexes: list[int]) -> tuple[int, ...]:
-    store = open_store(destination)
-    names = ((index, receipt_name(generation=plan.generation, slice_index=index)) for index in indexes)
-    return tuple(index for index, name in names if store.size(name) is None)
-
-
-def summary(manifest: Manifest) -> dict[str, Any]:
-    """Give what was published as plain numbers and names."""
-    counts = manifest.counts
-    return {
-        "generation": manifest.generation,
-        "fingerprint": manifest.fingerprint,
-        "planned": counts.planned,
-        "stored": counts.stored,
-        "filtered": dict(counts.filtered),
-        "failed": dict(counts.failed),
-        "dropped": sum(rows.stop - rows.start for rows in manifest.dropped),
-        "rows_per_rank": list(manifest.rows_per_rank().values()),
-        "slices": len(manifest.slices),
-        "chunks": len(manifest.chunks),
-        "bytes": manifest.num_bytes,
-    }
 
 
 if __name__ == "__main__":

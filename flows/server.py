@@ -9,10 +9,12 @@ where Prefect keeps them, so that a server started later shows the run.
 from __future__ import annotations
 
 import atexit
+import os
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from typing import Final
 
@@ -20,6 +22,7 @@ import httpx
 
 from evenshard.core.errors import ServerNotStartedError, UsageError
 from flows.config import server_environment
+from flows.console import GOES_ON
 
 PROGRAM: Final = """
 import os, signal, sys, threading
@@ -48,6 +51,7 @@ class PrefectServer:
     """
 
     def __init__(self) -> None:
+        self._is_wanted = True
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the server
         with socket.socket() as listening:  # bound here, so that nobody else can answer at its port
             listening.bind(("127.0.0.1", 0))
@@ -71,6 +75,7 @@ class PrefectServer:
 
     def close(self) -> None:
         """End the server."""
+        self._is_wanted = False
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
@@ -90,9 +95,22 @@ class PrefectServer:
             if self._process.poll() is not None:
                 raise ServerNotStartedError(f"Prefect's server ended while starting: {self._last_words()}")
             if _is_healthy(self.api_url):
+                threading.Thread(target=self._watch, name="evenshard-server-watch", daemon=True).start()
                 return
             time.sleep(POLL_SECONDS)
         raise ServerNotStartedError(f"Prefect's server did not answer within {START_SECONDS:.0f} s")
+
+    def _watch(self) -> None:
+        """End this process at once if somebody ends its server: Prefect would try for minutes to tell it the rest.
+
+        Nothing is half done by that: a run may be killed at any moment.
+        """
+        self._process.wait()
+        if self._is_wanted:
+            sys.stdout.flush()
+            sys.stderr.write(f"evenshard: Prefect's server of this run was ended; {GOES_ON}\n")
+            sys.stderr.flush()
+            os._exit(1)
 
     def _last_words(self) -> str:
         self._log.seek(0)
@@ -112,6 +130,7 @@ def check_api(url: str) -> None:
 
 def _is_healthy(api_url: str, *, seconds: float = 2.0) -> bool:
     try:
-        return httpx.get(f"{api_url}/health", timeout=seconds, trust_env=False).is_success
-    except (httpx.HTTPError, httpx.InvalidURL):
+        answer = httpx.get(f"{api_url}/health", timeout=seconds, trust_env=False)
+        return answer.is_success and answer.json() is True  # as Prefect answers, and not any web server
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError):
         return False

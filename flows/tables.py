@@ -9,6 +9,8 @@ from rich.table import Table
 from evenshard.core.outcome import HINTS, Reason
 from evenshard.core.recipe import Encode, Resize
 from evenshard.core.sizes import format_bytes
+from evenshard.core.source_address import shown
+from flows.console import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,22 +18,28 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from evenshard.core.manifest import Manifest
-    from evenshard.core.plan import Plan
+    from evenshard.core.plan import LeftOut, Plan
     from evenshard.core.recipe import Recipe
 
 BITS_PER_PIXEL: Final = {Encode.JPEG: 2.5, Encode.WEBP: 2.1, Encode.PNG: 13.0}
 """What 400 photographs took at 224 px and quality 90: 15.8, 12.9 and 81.6 kB each. Only for a plan's estimate."""
 MAX_RANKS_SHOWN: Final = 16
+NUMBERS: Final = frozenset({"rows", "failed", "stored", "chunks", "bytes", "sources", "generation"}) | {
+    "workers", "samples/s", "spread", "MB/s", "CPU us/sample", "elapsed s"
+}  # fmt: skip
+MAX_FILES_SHOWN: Final = 20
 
 
 def show_plan(console: Console, plan: Plan) -> None:
     """Print what a plan would do."""
     table = _table()
     table.add_row("source files", f"{len(plan.sources):,}")
+    if plan.left_out:
+        table.add_row("files left out", f"{len(plan.left_out):,}")
     table.add_row("rows", f"{plan.num_source_rows:,}")
     table.add_row("rows planned", f"{plan.num_rows:,}")
     for piece in plan.dropped:
-        table.add_row("rows dropped", f"{piece.source.path}, rows {piece.start} to {piece.stop - 1}")
+        table.add_row("rows dropped", f"{shown(piece.source.path)}, rows {piece.start} to {piece.stop - 1}")
     table.add_row("nodes x workers", f"{plan.world.num_nodes} x {plan.world.workers_per_node}")
     table.add_row("rows per rank", _spread([stop - start for start, stop in map(plan.shard, plan.ranks)]))
     table.add_row("slices", f"{plan.num_slices:,} of at most {plan.rows_per_slice:,} rows")
@@ -40,6 +48,7 @@ def show_plan(console: Console, plan: Plan) -> None:
     table.add_row("estimated size", _estimate(plan))
     table.add_row("fingerprint", plan.fingerprint[:12])
     console.print(table)
+    _tell_left_out(console, plan.left_out)
 
 
 def show_set(console: Console, manifest: Manifest, *, destination: str, rows_per_second: float | None = None) -> None:
@@ -52,26 +61,46 @@ def show_set(console: Console, manifest: Manifest, *, destination: str, rows_per
         rows_per_second: how fast the run was; None leaves it out.
     """
     counts, table = manifest.counts, _table()
-    table.add_row("rows planned", f"{counts.planned:,}")
+    rows = "documents" if manifest.parts[-1].plan.recipe.is_of_members else "rows"
+    table.add_row(f"{rows} planned", f"{counts.planned:,}")
     table.add_row("stored", f"{counts.stored:,}")
     for what, reasons in (("filtered", counts.filtered), ("failed", counts.failed)):
         table.add_row(what, f"{sum(reasons.values()):,}")
         for reason, number in sorted(reasons.items(), key=lambda item: -item[1]):
             table.add_row(f"  {reason}", f"{number:,}  {HINTS[Reason(reason)]}")
-    if manifest.dropped:
-        table.add_row("dropped", f"{sum(rows.stop - rows.start for rows in manifest.dropped):,}")
-    table.add_row("rows per rank", _spread(list(manifest.rows_per_rank().values())))
+    if manifest.left_out:
+        table.add_row("files left out", f"{len(manifest.left_out):,}")
+    if manifest.num_dropped:
+        table.add_row("dropped", f"{manifest.num_dropped:,}")
+    table.add_row(f"{rows} per rank", _spread(list(manifest.rows_per_rank().values())))
     table.add_row("chunks", f"{len(manifest.chunks):,}")
     table.add_row("bytes", f"{manifest.num_bytes:,} ({format_bytes(manifest.num_bytes)})")
     if rows_per_second is not None:
-        table.add_row("rows/s", f"{rows_per_second:.1f}")
+        table.add_row(f"{rows}/s", f"{rows_per_second:.1f}")
     console.print(table)
+    _tell_left_out(console, manifest.left_out)
     if not counts.stored:
         console.print("evenshard: the data set holds no sample")
     console.print(
-        f"evenshard: generation {manifest.generation} in {destination} is whole: {counts.planned:,} rows = "
+        f"evenshard: generation {manifest.generation} in {destination} is whole: {counts.planned:,} {rows} = "
         f"{counts.stored:,} stored + {counts.num_filtered:,} filtered + {counts.num_failed:,} failed"
     )
+
+
+def make_table(*names: str) -> Table:
+    """Make a table with a heading; columns of numbers are those named so."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for name in names:
+        table.add_column(name, overflow="fold", justify="right" if name in NUMBERS else "left")
+    return table
+
+
+def _tell_left_out(console: Console, files: Sequence[LeftOut]) -> None:
+    """Name the files that no row was taken from, one in a line, so that its path can be copied."""
+    for each in files[:MAX_FILES_SHOWN]:
+        console.print(printable(f"evenshard: left out: {shown(each.path)}: {each.reason}"))
+    if len(files) > MAX_FILES_SHOWN:
+        console.print(f"evenshard: and {len(files) - MAX_FILES_SHOWN:,} more; plan and manifest list all")
 
 
 def _table() -> Table:
