@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 LAYERS = ("deployments", "flows", "tasks", "evenshard", "evenshard.adapters", "evenshard.core")
-ENGINES = {"dask", "distributed", "ray", "prefect_dask", "prefect_ray"}
+CLUSTERS = {"dask": "dask", "distributed": "dask", "ray": "ray", "prefect_dask": "no", "prefect_ray": "no"}
 IMPURE = {"os", "socket", "time", "subprocess", "pathlib", "io", "httpx", "threading", "polars", "pyarrow"}
 FILES = sorted(
     path for layer in ("deployments", "flows", "tasks", "evenshard") for path in (ROOT / layer).rglob("*.py")
@@ -50,10 +50,10 @@ def test_module_imports_no_layer_above_its_own(path: Path) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=module_of)
 def test_module_knows_prefect_and_engines_only_where_it_may(path: Path) -> None:
-    """Prefect is known in flows and tasks, engines in `flows/runners.py`, and files and clocks not in the core."""
+    """Prefect is known in flows and tasks, each cluster's library in adapters of its name, files not in the core."""
     module, roots = module_of(path), {name.split(".")[0] for name in imports_of(path)}
     assert "prefect" not in roots or module.startswith(("flows", "tasks", "deployments"))
-    assert not roots & ENGINES or module == "flows.runners"
+    assert all(module.startswith(f"evenshard.adapters.{CLUSTERS[root]}_") for root in roots & set(CLUSTERS))
     assert not roots & IMPURE or not module.startswith("evenshard.core")
 
 

@@ -12,10 +12,10 @@ from evenshard.clients import Clients
 from evenshard.core.errors import ObjectMissingError, UnfinishedError, VerificationError
 from evenshard.core.layout import RECEIPTS
 from evenshard.destination import claim
+from evenshard.inspection import verify
 from evenshard.planning import Request, make_plan
 from evenshard.publish import publish
 from evenshard.slices import RunSettings, make_job
-from evenshard.verification import verify
 from evenshard.worker import SliceWorker
 from tests.support.tables import plain_columns, write_table
 

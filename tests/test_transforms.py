@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
+import sys
+import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from PIL import Image
 
-from evenshard.adapters.litdata import pack_chunk, read_samples
+from evenshard.adapters.litdata import pack_chunk
 from evenshard.adapters.local_store import LocalStore
 from evenshard.clients import Clients
+from evenshard.code_version import version_of
 from evenshard.core.errors import OptionError
 from evenshard.core.recipe import Container, Field, Kind, SampleSchema
 from evenshard.planning import Request, make_plan
 from evenshard.publish import publish
 from evenshard.slices import RunSettings, make_job
-from evenshard.transforms import SampleEncoder, find_callable, schema_of, version_of
+from evenshard.transforms import SampleEncoder, find_callable, schema_of
 from evenshard.worker import SliceWorker
+from tests.support.chunks import read_samples
+from tests.support.programs import ROOT, environment
 from tests.support.sets import read_set
 from tests.support.tables import plain_columns, write_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    import polars as pl
 
 
 class Declared:
@@ -164,3 +172,45 @@ def test_version_changes_when_the_source_file_or_the_state_does(
     source.write_text(source.read_text().replace("pass", "return []"))
     assert first != version_of(made(1))
     assert version_of(None) == ""
+
+
+class Holder:
+    """A callable with a state that no process may write in another way."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.names = {f"name-{number}" for number in range(50)}
+        self.me = self
+        self.again = [self]
+
+    def __call__(self, _frame: pl.DataFrame) -> Iterator[dict[str, int]]:
+        """Yield nothing."""
+        return iter(())
+
+
+def test_version_is_the_same_in_every_process() -> None:
+    """Sets, locks, and values that hold themselves: no address and no order of a set is in the hash."""
+    program = "from tests.test_transforms import Holder; from evenshard.code_version import version_of as v; "
+    program += "print(v(Holder()), v(Holder().__call__))"
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            check=True,
+            capture_output=True,
+            cwd=ROOT,
+            env={**environment(), "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(seen) == 1
+    other = Holder()
+    other.names.pop()
+    assert version_of(Holder()) != version_of(other)
+
+
+def test_dict_in_another_order_is_the_same_sample() -> None:
+    """The order in which a dict holds its fields means nothing."""
+    encoder = SampleEncoder(None)
+    encoder.add({"a": 1, "b": "x"})
+    encoder.add({"b": "y", "a": 2})
+    assert ["a", "b"] == [field.name for field in encoder.schema.fields] if encoder.schema else False

@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -22,9 +22,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from evenshard.adapters import fetch as fetch_module
-from evenshard.adapters.fetch import USER_AGENT, Body, Fetcher, FetchOptions
+from evenshard.adapters.attempt import Terms
+from evenshard.adapters.fetch import AGENT, Body, Fetcher, FetchOptions
+from evenshard.core.address import OpenHosts
 from evenshard.core.errors import OptionError
-from evenshard.core.outcome import Failure, Reason
+from evenshard.core.outcome import Failure, Reason, Status
 from evenshard.core.retry import MAX_WAIT_SECONDS
 from tests.support.misbehaving_web import LARGE_BYTES, MOMENT, PICTURE, MisbehavingWeb
 
@@ -32,9 +34,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-TIMEOUT_SECONDS = 0.3
+TIMEOUT_SECONDS = 0.6
 PATIENCE_SECONDS = 5.0
 MAX_BODY_BYTES = 1_100_000
+LOOPBACK = OpenHosts.parse(["127.0.0.1", "localhost"])
+
+
+def options(**given: Any) -> FetchOptions:  # noqa: ANN401 - of FetchOptions
+    """Give options for which the server of these tests, on loopback, is open."""
+    return FetchOptions(**{"open_hosts": LOOPBACK, **given})
 
 
 @dataclass
@@ -78,27 +86,27 @@ def clock(shared_clock: FakeClock) -> FakeClock:
 @pytest.fixture(scope="module")
 def fetcher(shared_clock: FakeClock) -> Iterator[Fetcher]:
     """Give a fetcher whose waits take no time, and whose deadline plays no part."""
-    with Fetcher(FetchOptions(timeout_seconds=PATIENCE_SECONDS), clock=shared_clock, random=Random(1)) as made:
+    with Fetcher(options(timeout_seconds=PATIENCE_SECONDS), clock=shared_clock, random=Random(1)) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def hasty(shared_clock: FakeClock) -> Iterator[Fetcher]:
     """Give a fetcher with a short deadline, for servers that never get done."""
-    with Fetcher(FetchOptions(timeout_seconds=TIMEOUT_SECONDS), clock=shared_clock) as made:
+    with Fetcher(options(timeout_seconds=TIMEOUT_SECONDS), clock=shared_clock) as made:
         yield made
 
 
 @pytest.fixture
 def patient() -> Iterator[Fetcher]:
     """Give a fetcher of its own to a test that looks at what it holds."""
-    with Fetcher(FetchOptions(timeout_seconds=30, concurrency=4, attempts=1, max_held_bytes=3 * LARGE_BYTES)) as made:
+    with Fetcher(options(timeout_seconds=30, concurrency=4, attempts=1, max_held_bytes=3 * LARGE_BYTES)) as made:
         yield made
 
 
 def fetch_all(fetcher: Fetcher, links: list[str | None]) -> list[Body | Failure]:
     """Fetch, check that every position came once, and give the results in the order of the links."""
-    results = list(fetcher.fetch(links, max_body_bytes=MAX_BODY_BYTES))
+    results = list(fetcher.fetch(links, Terms(max_body_bytes=MAX_BODY_BYTES)))
     assert list(range(len(links))) == sorted(position for position, _ in results)
     return [result for _, result in sorted(results, key=lambda pair: pair[0])]
 
@@ -155,10 +163,10 @@ class Case:
 
 
 BAD = (
-    Case("silent", Reason.TOO_SLOW, None, 3, "no byte of a body within 0.3 s"),
+    Case("silent", Reason.TOO_SLOW, None, 3, "no byte of a body within 0.6 s"),
     Case("drip-head", Reason.TOO_SLOW, None, 3),
     Case("drip-body", Reason.TOO_SLOW, 200, 3),
-    Case("stalled", Reason.TOO_SLOW, 200, 3, "a part of the body within 0.3 s"),
+    Case("stalled", Reason.TOO_SLOW, 200, 3, "a part of the body within 0.6 s"),
     Case("endless", Reason.TOO_LARGE, says="more came; the limit is 1100000 bytes"),
     Case("endless-chunks", Reason.TOO_LARGE),
     Case("declared", Reason.TOO_LARGE, says="10737418240 bytes are declared"),
@@ -319,17 +327,31 @@ def test_refused_connection_when_nothing_listens(fetcher: Fetcher, clock: FakeCl
     assert (found.reason, len(clock.slept)) == (Reason.CONNECT_FAILED, 2)
 
 
-def test_name_that_does_not_resolve_is_told_apart(fetcher: Fetcher, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name without an address is not a connection that failed."""
+@pytest.mark.parametrize(
+    ("code", "reason", "num_asked"),
+    [
+        (socket.EAI_NONAME, Reason.NO_SUCH_HOST, 1),
+        (socket.EAI_AGAIN, Reason.NAME_NOT_RESOLVED, 3),
+        (socket.EAI_FAIL, Reason.NAME_NOT_RESOLVED, 3),
+    ],
+    ids=["no such name", "nobody knows now", "resolver failed"],
+)
+def test_name_that_does_not_resolve_is_told_apart(
+    clock: FakeClock, monkeypatch: pytest.MonkeyPatch, code: int, reason: Reason, num_asked: int
+) -> None:
+    """A name that does not exist is asked for once in a run; a resolver in trouble is asked again; neither is a 404."""
+    asked: list[object] = []
 
-    def resolve_nothing(*_: object, **__: object) -> None:
-        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+    def resolve_nothing(host: object, *_: object, **__: object) -> None:
+        asked.append(host)
+        raise socket.gaierror(code, "says the resolver")
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve_nothing)
-    found = fetch_one(fetcher, "http://nobody.invalid/x")
+    with Fetcher(options(), clock=clock) as fetcher:
+        found = [fetch_one(fetcher, "http://nobody.invalid/x") for _ in range(2)]
 
-    assert isinstance(found, Failure)
-    assert found.reason == Reason.NAME_NOT_RESOLVED
+    assert [reason] * 2 == [each.reason for each in found if isinstance(each, Failure)]
+    assert len(asked) == (num_asked if reason is Reason.NO_SUCH_HOST else 2 * num_asked)
 
 
 @pytest.fixture(scope="module")
@@ -384,7 +406,7 @@ def test_certificate_of_known_authority_is_taken(
 
     monkeypatch.setattr(httpx, "create_ssl_context", trust_ours)
     named = secure_web.base.replace("127.0.0.1", "localhost")
-    with Fetcher(FetchOptions(attempts=1)) as fetcher:
+    with Fetcher(options(attempts=1)) as fetcher:
         named_right, named_wrong = fetch_all(fetcher, [f"{named}/ok", f"{secure_web.base}/ok"])
 
     assert isinstance(named_right, Body)
@@ -445,8 +467,8 @@ def test_waiting_row_holds_no_place(web: MisbehavingWeb) -> None:
     clock = FakeClock(let_go=let_go)
     links: list[str | None] = [f"{web.base}/503-twice?place", f"{web.base}/ok?1", f"{web.base}/ok?2"]
     order = []
-    with Fetcher(FetchOptions(concurrency=1), clock=clock) as fetcher:
-        for position, _ in fetcher.fetch(links, max_body_bytes=MAX_BODY_BYTES):
+    with Fetcher(options(concurrency=1), clock=clock) as fetcher:
+        for position, _ in fetcher.fetch(links, Terms(max_body_bytes=MAX_BODY_BYTES)):
             order.append(position)
             if len(order) == 2:
                 let_go.set()
@@ -460,7 +482,7 @@ def test_every_position_once_whatever_the_concurrency(web: MisbehavingWeb, clock
     paths = ("ok", "404", "to-absolute", "503-twice", "gzip", "short", "kept", "zero", "chain/3", "429-seconds")
     links = [f"{web.base}/{paths[n % 10]}?{concurrency}-{n}" if n % 7 else None for n in range(150)]
     links = [link.replace("chain/3", "ok") if link else None for link in links]
-    with Fetcher(FetchOptions(concurrency=concurrency), clock=clock) as fetcher:
+    with Fetcher(options(concurrency=concurrency), clock=clock) as fetcher:
         found = fetch_all(fetcher, links)
 
     kinds = [result.reason if isinstance(result, Failure) else result.data for result in found]
@@ -510,20 +532,90 @@ def test_asker_names_itself_and_keeps_nothing(
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     web.seen.clear()
-    with Fetcher(FetchOptions(concurrency=1)) as fetcher:
+    with Fetcher(options(concurrency=1)) as fetcher:
         found = fetch_all(fetcher, [f"{web.base}/cookie", f"{web.base}/cookie#part"])
 
     assert all(isinstance(result, Body) for result in found)
     assert [target for target, _ in web.seen] == ["/cookie", "/cookie"]
     for _, fields in web.seen:
-        assert (fields["user-agent"], fields["accept-encoding"]) == (USER_AGENT, "identity")
+        assert (fields["user-agent"], fields["accept-encoding"]) == (AGENT, "identity")
         assert not {"cookie", "authorization", "proxy-connection"} & set(fields)
+
+
+def test_contact_is_named_when_one_is_given(web: MisbehavingWeb) -> None:
+    """The owner of a server learns how to reach who asks."""
+    web.seen.clear()
+    with Fetcher(options(contact="https://example.org/about-our-crawl")) as fetcher:
+        fetch_one(fetcher, f"{web.base}/ok")
+
+    assert f"{AGENT} (+https://example.org/about-our-crawl)" == web.seen[0][1]["user-agent"]
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("noai", Reason.OPTED_OUT),
+        ("noindex-later", Reason.OPTED_OUT),
+        ("noai-for-others", None),
+        ("noai-404", Reason.HTTP_STATUS),
+    ],
+)
+@pytest.mark.parametrize("respect", [True, False])
+def test_opt_out_is_respected_unless_told_otherwise(
+    fetcher: Fetcher, web: MisbehavingWeb, path: str, reason: Reason | None, respect: bool
+) -> None:
+    """A body whose server says no is left on purpose, not failed, and not read; the switch takes it."""
+    terms = Terms(max_body_bytes=MAX_BODY_BYTES, respect_opt_outs=respect)
+    ((_, found),) = fetcher.fetch([f"{web.base}/{path}"], terms)
+
+    expected = None if reason is Reason.OPTED_OUT and not respect else reason
+    assert expected == (found.reason if isinstance(found, Failure) else None)
+    if expected is Reason.OPTED_OUT:
+        assert isinstance(found, Failure)
+        assert Status.FILTERED is found.status
+
+
+def test_one_host_never_sees_more_than_its_limit(web: MisbehavingWeb) -> None:
+    """5,000 links to one host, half of them by way of a redirect: no more than the limit at once, and all come."""
+    web.peak_open = 0
+    links: list[str | None] = [f"{web.base}{'/to?' if n % 2 else ''}/after-a-moment?{n}" for n in range(5_000)]
+    with Fetcher(options(concurrency=64, per_host=5)) as fetcher:
+        found = fetch_all(fetcher, links)
+
+    assert [True] * 5_000 == [isinstance(result, Body) for result in found]
+    assert 5 == web.peak_open
+
+
+def test_other_hosts_go_on_when_one_is_at_its_limit(web: MisbehavingWeb) -> None:
+    """Rows of a host with no free place step aside: those behind them, of another host, come first."""
+    chosen = options(concurrency=4, per_host=1, open_hosts=OpenHosts.parse(["127.0.0.1", "127.0.0.3"]))
+    with MisbehavingWeb(host="127.0.0.3") as other, Fetcher(chosen) as fetcher:
+        links: list[str | None] = [*(f"{web.base}/slowly?aside-{n}" for n in range(60)), *[f"{other.base}/ok"] * 8]
+        order = [position for position, _ in fetcher.fetch(links, Terms(max_body_bytes=MAX_BODY_BYTES))]
+
+    assert sorted(order) == list(range(68))
+    assert max(order.index(position) for position in range(60, 68)) < 60
+
+
+def test_rest_of_a_slice_is_held_up_by_a_drip_no_longer_than_its_deadlines(web: MisbehavingWeb) -> None:
+    """A server that drips to all 64 connections costs the rest no more than deadline x attempts."""
+    links: list[str | None] = [*(f"{web.base}/drip-body?{n}" for n in range(64)), *[f"{web.base}/ok"] * 200]
+    chosen = options(concurrency=64, per_host=64, timeout_seconds=3.0, attempts=2)
+    with Fetcher(chosen) as fetcher:
+        start, ended = time.monotonic(), {}
+        for position, result in fetcher.fetch(links, Terms(max_body_bytes=MAX_BODY_BYTES)):
+            ended[position] = (time.monotonic() - start, result)
+
+    assert {Reason.TOO_SLOW} == {r.reason for p, (_, r) in ended.items() if p < 64 and isinstance(r, Failure)}
+    rest = [(seconds, result) for position, (seconds, result) in ended.items() if position >= 64]
+    assert all(isinstance(result, Body) for _, result in rest)
+    assert max(seconds for seconds, _ in rest) <= 2 * 3.0
 
 
 def test_each_request_has_a_connection_of_its_own(web: MisbehavingWeb) -> None:
     """A kept connection may hold a surplus answer, which would be taken for the next row's."""
     before = web.num_connections
-    with Fetcher(FetchOptions(concurrency=1)) as fetcher:
+    with Fetcher(options(concurrency=1)) as fetcher:
         fetch_all(fetcher, [f"{web.base}/kept"] * 10)
 
     assert web.num_connections - before == 10
@@ -552,7 +644,7 @@ def test_held_bytes_are_bounded_when_consumer_is_slow(web: MisbehavingWeb, patie
     """While nobody takes results, requests stop at the byte limit, which one body may pass; then all come."""
     web.hits.clear()
     links: list[str | None] = [f"{web.base}/large?{n}" for n in range(20)]
-    with closing(patient.fetch(links, max_body_bytes=MAX_BODY_BYTES)) as results:
+    with closing(patient.fetch(links, Terms(max_body_bytes=MAX_BODY_BYTES))) as results:
         next(results)
         wait_until(lambda: patient._budget.held_bytes >= 3 * LARGE_BYTES)
         asked_early = len(web.hits)
@@ -567,7 +659,7 @@ def test_held_bytes_are_bounded_when_consumer_is_slow(web: MisbehavingWeb, patie
 @pytest.mark.parametrize("max_held_bytes", [1, LARGE_BYTES // 2, LARGE_BYTES + 1])
 def test_small_budget_still_gets_done(web: MisbehavingWeb, max_held_bytes: int) -> None:
     """A limit below one body slows rows down to one at a time, and stops none."""
-    with Fetcher(FetchOptions(concurrency=8, max_held_bytes=max_held_bytes, attempts=1)) as fetcher:
+    with Fetcher(options(concurrency=8, max_held_bytes=max_held_bytes, attempts=1)) as fetcher:
         found = fetch_all(fetcher, [f"{web.base}/large?{max_held_bytes}-{n}" for n in range(10)])
         peak = fetcher._budget.peak_bytes
 
@@ -577,12 +669,12 @@ def test_small_budget_still_gets_done(web: MisbehavingWeb, max_held_bytes: int) 
 
 def test_wait_for_room_does_not_count_against_the_deadline(web: MisbehavingWeb) -> None:
     """A consumer slower than the deadline makes no row late."""
-    options = FetchOptions(concurrency=4, max_held_bytes=LARGE_BYTES // 4, attempts=1, timeout_seconds=1.0)
+    chosen = options(concurrency=4, max_held_bytes=LARGE_BYTES // 4, attempts=1, timeout_seconds=1.0)
     links: list[str | None] = [f"{web.base}/large?late-{n}" for n in range(6)]
-    with Fetcher(options) as fetcher, closing(fetcher.fetch(links, max_body_bytes=MAX_BODY_BYTES)) as results:
+    with Fetcher(chosen) as fetcher, closing(fetcher.fetch(links, Terms(max_body_bytes=MAX_BODY_BYTES))) as results:
         found = [next(results)[1]]
         wait_until(lambda: bool(fetcher._budget._waiting))
-        due = time.monotonic() + 1.5 * options.timeout_seconds
+        due = time.monotonic() + 1.5 * chosen.timeout_seconds
         wait_until(lambda: time.monotonic() > due)
         found += [result for _, result in results]
 
@@ -592,8 +684,8 @@ def test_wait_for_room_does_not_count_against_the_deadline(web: MisbehavingWeb) 
 def test_room_is_found_when_a_body_fails(web: MisbehavingWeb) -> None:
     """Bodies that break off or are too large give back what they held, and the rest comes."""
     paths = ["stalled", "short", "gzip-cut", "bomb", "endless", "reset-in-body", "large"] * 4
-    options = FetchOptions(concurrency=8, max_held_bytes=LARGE_BYTES, attempts=1, timeout_seconds=1)
-    with Fetcher(options) as fetcher:
+    chosen = options(concurrency=8, max_held_bytes=LARGE_BYTES, attempts=1, timeout_seconds=1)
+    with Fetcher(chosen) as fetcher:
         found = fetch_all(fetcher, [f"{web.base}/{path}?room-{n}" for n, path in enumerate(paths)])
         wait_until(lambda: fetcher._budget.held_bytes == 0)
 
@@ -606,7 +698,7 @@ def test_early_stop_cancels_everything(web: MisbehavingWeb, patient: Fetcher, ho
     links: list[str | None] = [f"{web.base}/ok", *[f"{web.base}/silent?{how}"] * 10, f"{web.base}/large"]
     start = time.monotonic()
     for _ in range(5):
-        results = patient.fetch(links, max_body_bytes=MAX_BODY_BYTES)
+        results = patient.fetch(links, Terms(max_body_bytes=MAX_BODY_BYTES))
         next(results)
         if how == "close":
             results.close()
@@ -624,12 +716,12 @@ def test_early_stop_cancels_everything(web: MisbehavingWeb, patient: Fetcher, ho
 
 def test_call_that_was_never_started_ends_quietly(patient: Fetcher) -> None:
     """Nothing begins before the first result is asked for."""
-    patient.fetch(["http://127.0.0.1:1/"], max_body_bytes=1)
+    patient.fetch(["http://127.0.0.1:1/"], Terms(max_body_bytes=1))
 
 
 def test_close_ends_a_waiting_consumer(web: MisbehavingWeb) -> None:
     """Closing from another thread ends the consumer's wait with an error, and leaves no thread."""
-    fetcher = Fetcher(FetchOptions(timeout_seconds=60))
+    fetcher = Fetcher(options(timeout_seconds=60))
     errors: list[str] = []
 
     def consume() -> None:
@@ -672,7 +764,7 @@ def test_unforeseen_error_fails_its_row_only(
         return Odd()
 
     monkeypatch.setattr(fetch_module, "_transport", odd_transport)
-    with Fetcher(FetchOptions()) as fetcher:
+    with Fetcher(options()) as fetcher:
         odd, even = fetch_all(fetcher, [f"{web.base}/odd", f"{web.base}/even"])
 
     assert odd == Failure(reason=Reason.BAD_ANSWER, detail="LookupError: who knows")
@@ -695,7 +787,7 @@ def test_other_transports_keep_the_promises(
 
     monkeypatch.setattr(fetch_module, "_transport", own_transport)
     seconds = TIMEOUT_SECONDS if reason is Reason.TOO_SLOW else PATIENCE_SECONDS
-    with Fetcher(FetchOptions(timeout_seconds=seconds), clock=clock) as fetcher:
+    with Fetcher(options(timeout_seconds=seconds), clock=clock) as fetcher:
         found = fetch_one(fetcher, f"{web.base}/{path}")
 
     assert (found.reason if isinstance(found, Failure) else None) == reason
@@ -709,8 +801,9 @@ def test_other_transports_keep_the_promises(
         ({"attempts": 0}, "attempts: 0 is out of range; it must be from 1 to 10"),
         ({"max_redirects": -1}, "max_redirects: -1 is out of range; it must be from 0 to 20"),
         ({"max_held_bytes": 0}, "max_held_bytes: 0 is out of range"),
-        ({"user_agent": "a\r\nb: c"}, "user_agent: 'a\\r\\nb: c' is not from 1 to 256 printable ASCII characters"),
-        ({"user_agent": ""}, "user_agent: '' is not"),
+        ({"per_host": 0}, "per_host: 0 is out of range; it must be from 1 to 1024"),
+        ({"contact": "a\r\nb: c"}, "contact: 'a\\r\\nb: c' is not at most 256 printable ASCII characters"),
+        ({"contact": "x" * 257}, "is not at most 256 printable ASCII characters"),
     ],
 )
 def test_option_out_of_range_is_named(options: dict[str, int], message: str) -> None:

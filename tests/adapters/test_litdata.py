@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenshard.adapters.litdata import (
-    decode_leaf,
+    SampleDecoder,
     encode_leaf,
     encode_sample,
     group_samples,
     pack_chunk,
-    read_samples,
     table_bytes,
 )
 from evenshard.core.errors import ChunkFormatError
 from evenshard.core.recipe import NONE_VALUES, Kind
+from tests.support.chunks import read_samples
 
 VALUES = {
     Kind.STR: st.text(st.characters(exclude_categories=["Cs"])),
@@ -73,7 +73,7 @@ def test_chunk_is_the_frozen_bytes_when_packed() -> None:
 @pytest.mark.parametrize("kind", Kind)
 def test_none_has_its_stated_meaning_when_stored(kind: Kind) -> None:
     """A missing value is stored as `NONE_VALUES` says, for each type."""
-    value = decode_leaf(kind, encode_leaf(kind, None))
+    (value,) = SampleDecoder([kind])(encode_sample([encode_leaf(kind, None)]))
     stated = NONE_VALUES[kind]
     assert value == stated or (math.isnan(float(value)) and math.isnan(float(stated)))
 

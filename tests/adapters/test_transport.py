@@ -10,6 +10,7 @@ import aiohttp
 import httpx
 import pytest
 
+from evenshard.adapters.resolver import AddressRefusedError
 from evenshard.adapters.transport import TRANSLATED, describe, failure_of
 from evenshard.core.outcome import Reason
 
@@ -24,7 +25,9 @@ def wrapped(error: BaseException, *causes: BaseException) -> BaseException:
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
-        (wrapped(httpx.ConnectError("x"), OSError("x"), socket.gaierror(-2, "x")), Reason.NAME_NOT_RESOLVED),
+        (AddressRefusedError("x"), Reason.ADDRESS_REFUSED),
+        (wrapped(httpx.ConnectError("x"), OSError("x"), socket.gaierror(socket.EAI_NONAME, "x")), Reason.NO_SUCH_HOST),
+        (wrapped(httpx.ConnectError("x"), socket.gaierror(socket.EAI_AGAIN, "x")), Reason.NAME_NOT_RESOLVED),
         (wrapped(httpx.ConnectError("x"), ssl.SSLCertVerificationError("x")), Reason.TLS_FAILED),
         (wrapped(httpx.ConnectError("x"), ExceptionGroup("x", [ConnectionRefusedError()])), Reason.CONNECT_FAILED),
         (ExceptionGroup("x", [ExceptionGroup("y", [httpx.ConnectError("x")])]), Reason.CONNECT_FAILED),

@@ -56,6 +56,7 @@ def run(address: str, folder: Path, *, num_rows: int, engine: str) -> dict[str, 
         write_table(folder / f"table/part-{part}.parquet", columns, row_group_size=500)
     command = [sys.executable, "-m", "flows.cli", "ingest", str(folder / "table"), str(folder / "set")]
     options = ["--engine", engine, "--engine-workers", "2", "--rows-per-slice", "500", "--caption-column", "caption"]
+    options += ["--allow-host", "127.0.0.1"]
     began, seen = time.monotonic(), []
     child = subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL)
     while child.poll() is None:

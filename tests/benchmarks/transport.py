@@ -29,7 +29,9 @@ import aiohttp
 import httpx
 from httpx_aiohttp import AiohttpTransport as LibraryTransport
 
+from evenshard.adapters.resolver import Guard
 from evenshard.adapters.transport import AiohttpTransport
+from evenshard.core.address import OpenHosts
 from tests.benchmarks.record import write
 
 if TYPE_CHECKING:
@@ -75,7 +77,7 @@ def _httpx_transport(name: str, connections: int) -> httpx.AsyncBaseTransport:
         return httpx.AsyncHTTPTransport(verify=context, limits=limits)
     if name == "httpx-aiohttp":
         return LibraryTransport(verify=context, limits=limits)
-    return AiohttpTransport(context, max_connections=connections)
+    return AiohttpTransport(context, max_connections=connections, guard=Guard(OpenHosts.parse(["127.0.0.1"])))
 
 
 async def ask(name: str, address: str, *, connections: int, requests: int) -> float:

@@ -9,6 +9,8 @@ import pytest
 
 from evenshard.core import errors
 from evenshard.core.errors import EvenshardError, WorkerDiedError, may_pass
+from evenshard.core.outcome import Reason
+from evenshard.core.texts import TextFailure
 
 ARGUMENTS = {
     errors.OptionError: ("quality", "101 is out of range"),
@@ -21,8 +23,19 @@ ARGUMENTS = {
     errors.LotError: ({3: "broke", 4: "died"}, True),
     errors.VerificationError: (["slice 1: chunk x is missing"],),
     errors.UnfinishedError: ([(1, "died")],),
+    errors.DamagedChunkError: ("chunk\n.bin", 3, "its fields do not fill it"),
+    errors.DamagedArchiveError: (Reason.BROKEN_ARCHIVE, "it is cut"),
+    errors.BrokenTextError: (
+        TextFailure(
+            archive="/a\n.tar", member="b.xz", document="\x1b.txt", reason=Reason.NOT_UTF_8, detail="at byte 3"
+        ),
+    ),
+    errors.ArchiveError: ("/a.tar", "b\n.xz", "broke"),
+    errors.ArchiveChangedError: ("/a.tar", "b.xz", "broke"),
+    errors.ReaderDiedError: ("/a.tar", "b.xz", "broke"),
     errors.StoreError: ("index.json", "no space left"),
     errors.ObjectExistsError: ("index.json", "exists"),
+    errors.ObjectChangedError: ("index.json", "was written meanwhile"),
     errors.ObjectMissingError: ("index.json", "is not there"),
 }
 CLASSES = [

@@ -72,7 +72,14 @@ REFUSED = (
     ("http://host/\x00", Reason.BAD_LINK, "character U+0000 at position 12"),
     ("http://host/a\nb", Reason.BAD_LINK, "character U+000A"),
     ("http://host/\ud800", Reason.BAD_LINK, "character U+D800"),
-    (f"http://host/{'a' * MAX_LINK_CHARS}", Reason.BAD_LINK, "characters are more than"),
+    (f"http://host/{'a' * MAX_LINK_CHARS}", Reason.BAD_LINK, "more than 32768 characters"),
+    (f"http://host/{'é' * (MAX_LINK_CHARS // 2)}", Reason.BAD_LINK, "characters are more than"),
+    ("http://a" + "\u0301\u0327" * 10_000_000 + ".example/", Reason.BAD_LINK, "more than 32768 characters"),
+    ("http://a" + "\u0301\u0327" * 15_000 + ".example/", Reason.BAD_LINK, "its host is longer than 1024"),
+    ("http:/\\/a" + "\u0301\u0327" * 15_000, Reason.BAD_LINK, "its host is longer than 1024"),
+    ("http://xn--/", Reason.BAD_LINK, "A-label"),
+    ("http://1.2.3.4.5/", Reason.BAD_LINK, "is no IPv4 address"),
+    ("http://a.256/", Reason.BAD_LINK, "is no number of an IPv4 address"),
 )
 
 

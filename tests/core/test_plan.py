@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import pickle
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -13,11 +14,19 @@ from hypothesis import strategies as st
 
 from evenshard.core.errors import OptionError
 from evenshard.core.plan import Plan, Source
-from evenshard.core.recipe import Column, Kind, Recipe
+from evenshard.core.recipe import Column, ImageOptions, Kind, Recipe
 from evenshard.core.text import from_json, to_json
 from evenshard.core.world import Remainder, World
 
 RECIPE = Recipe(columns=(Column(name="url", kind=Kind.STR, required=True),), url_column="url")
+IMAGES = (
+    ImageOptions(min_side_px=2),
+    ImageOptions(min_area_px=2),
+    ImageOptions(max_aspect=2),
+    ImageOptions(max_pixels=2),
+    ImageOptions(max_working_bytes=2),
+)
+"""What decides which pictures are stored."""
 ROWS = (0, 1, 7, 1_022, 1_000_003)
 WORLDS = ((1, 1), (1, 7), (3, 4), (5, 2), (8, 8))
 
@@ -138,6 +147,32 @@ def test_lots_hold_each_slice_once_when_grouped(
     assert len(plan.lots(max_lots=max_lots)) <= max_lots + workers
 
 
+@given(weights=st.lists(st.integers(0, 1_000), max_size=40), nodes=st.integers(1, 4), workers=st.integers(1, 4))
+def test_ranks_are_equal_to_within_one_row_when_rows_have_weights(weights: list[int], nodes: int, workers: int) -> None:
+    """Whatever the weights: every row once, and no rank is off the equal share by more than the heaviest row."""
+    world = World(num_nodes=nodes, workers_per_node=workers)
+    plan = replace(make_plan([len(weights)]), world=world, shard_starts=world.weighted_starts(weights))
+    shares = [sum(weights[start:stop]) for start, stop in map(plan.shard, plan.ranks)]
+    assert list(range(len(weights))) == [row for each in plan.slices() for row in range(each.start, each.stop)]
+    assert all(abs(share * len(shares) - sum(weights)) <= max(weights) * len(shares) for share in shares if weights)
+
+
+@pytest.mark.parametrize("starts", [(0, 5), (1, 5, 10), (0, 5, 9), (0, 11, 10)], ids=str)
+def test_shard_starts_that_cut_no_whole_are_refused(starts: tuple[int, ...]) -> None:
+    """Shards that leave rows out, or hold them twice, make no plan."""
+    with pytest.raises(ValueError, match="do not cut 10 rows for 2 ranks"):
+        replace(make_plan([10], world=(1, 2)), shard_starts=starts)
+
+
+def test_plan_is_written_as_before_when_rows_have_no_weights() -> None:
+    """The field is there only where it says something, and comes back; so old plans keep their fingerprints."""
+    plan = make_plan([10], world=(1, 2))
+    weighted = replace(plan, shard_starts=(0, 3, 10))
+    assert b"shard_starts" not in to_json(plan)
+    assert [plan, weighted] == [from_json(Plan, to_json(each)) for each in (plan, weighted)]
+    assert plan.fingerprint != weighted.fingerprint
+
+
 def test_slices_have_85_or_86_rows_when_1022_rows_meet_12_workers() -> None:
     """The public case C02: ten slices of 85 rows and two of 86 over 3 nodes x 4 workers."""
     plan = make_plan([1009, 13], world=(3, 4))
@@ -170,6 +205,7 @@ def test_fingerprint_changes_when_the_output_would() -> None:
         make_plan([5, 5], world=(1, 2), remainder=Remainder.DROP),
         Plan(sources=base.sources, world=base.world, recipe=Recipe(columns=RECIPE.columns, chunk_bytes=5)),
         Plan(sources=base.sources[::-1], world=base.world, recipe=RECIPE, generation=2),
+        *(Plan(sources=base.sources, world=base.world, recipe=replace(RECIPE, image=image)) for image in IMAGES),
     ]
     prints = [plan.fingerprint for plan in [base, *others]]
     assert len(prints) == len(set(prints))

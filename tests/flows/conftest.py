@@ -23,6 +23,12 @@ def prefect_server() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def loopback_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Open this machine to links, as a person does who serves pictures on it."""
+    monkeypatch.setenv("EVENSHARD_ALLOW_HOSTS", "127.0.0.1")
+
+
 @pytest.fixture
 def web() -> Iterator[Web]:
     """Serve a good picture at any path that a test does not set."""

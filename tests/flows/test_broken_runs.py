@@ -19,9 +19,9 @@ from evenshard.core.errors import (
 )
 from evenshard.core.layout import INDEX, MANIFEST, RECEIPTS, generation_name
 from evenshard.destination import claim
+from evenshard.inspection import verify
 from evenshard.planning import Request, make_plan
 from evenshard.slices import RunSettings, make_job
-from evenshard.verification import verify
 from evenshard.worker import SliceWorker
 from flows import ingest as ingest_module
 from flows.ingest import ingest
@@ -156,19 +156,23 @@ def test_one_plan_wins_when_two_claim_a_destination(table: Path, tmp_path: Path)
     with Clients() as clients:
         worker = SliceWorker(clients)
         signed = worker.run(make_job(first, 0, settings, fingerprint=first.fingerprint), lambda _: None)
-        with pytest.raises(SliceError, match=r"slice 0: .*receipt of another plan"):
+        with pytest.raises(SliceError, match=r"slice 0: .* is at work on another plan by now"):
             worker.run(make_job(second, 0, settings, fingerprint=second.fingerprint), lambda _: None)
         assert signed == worker.run(make_job(first, 0, settings, fingerprint=first.fingerprint), lambda _: None)
+        late = make_job(second, 3, settings, fingerprint=second.fingerprint)  # of a plan that was given up meanwhile
+        worker.run(late, lambda _: None)
+        mine = make_job(first, 3, settings, fingerprint=first.fingerprint)
+        assert first.fingerprint == worker.run(mine, lambda _: None).fingerprint
 
 
 @pytest.mark.parametrize(
     "change",
     [
         {"counts": {"planned": 15, "stored": 10, "filtered": {}, "failed": {"too-slow": 5}}},
-        {"rows_per_slice": 3},
-        {"dropped": [{"source": 0, "start": 0, "stop": 1}]},
-        {"slices": []},
-        {"format_version": 2},
+        {"parts": []},
+        {"generation": 2},
+        {"made_by": "append"},
+        {"format_version": 3},
     ],
     ids=lambda change: next(iter(change)),
 )
@@ -185,7 +189,7 @@ def test_manifest_is_found_out_when_it_was_edited_with_its_copy(
         verify(LocalStore(tmp_path / "set"))
 
 
-@pytest.mark.parametrize("address", ["s3://bucket/prefix", "t.parquet"], ids=["no such store", "a file"])
+@pytest.mark.parametrize("address", ["gs://bucket/prefix", "t.parquet"], ids=["no such store", "a file"])
 def test_destination_is_refused_when_it_is_no_folder(table: Path, tmp_path: Path, address: str) -> None:
     """An address of another kind is not taken for a folder's name; a file is not written over."""
     destination = address if "://" in address else str(tmp_path / address)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,26 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
+from prefect.client.orchestration import get_client
 
-from flows.cli import commands, main
+from evenshard import planning
+from evenshard.adapters.footers import read_footers
+from flows.cli import _given, _typed, commands
 from flows.config import IngestOptions, PlanOptions, api_url, takes
+from flows.ingest import ingest
+from tests.support.commands import ended
 from tests.support.programs import environment
 from tests.support.sets import read_set
-from tests.support.tables import plain_columns, write_table
+from tests.support.tables import plain_columns, write_broken_files, write_table
 
 if TYPE_CHECKING:
     from tests.support.web import Web
 
 ROOT = Path(__file__).parents[2]
-
-
-def ended(arguments: list[str]) -> int:
-    """Run a command; gives its exit code."""
-    try:
-        main(arguments)
-    except SystemExit as error:
-        return int(error.code or 0)
-    return 0
 
 
 @pytest.fixture
@@ -73,9 +70,13 @@ WRONG = {
     "no text": (["--url-column", "row"], "--url-column: 'row' holds int values, not links"),
     "unit": (["--chunk-bytes", "64XB"], "--chunk-bytes: '64XB' is not a size"),
     "range": (["--quality", "101"], "--quality: input should be less than or equal to 100, not '101'"),
+    "shape below one": (["--max-aspect", "0.5"], "--max-aspect: input should be greater than or equal to 1, not '0.5'"),
+    "shape of no end": (["--max-aspect", "inf"], "--max-aspect: input should be a finite number, not 'inf'"),
+    "side below zero": (["--min-side", "-1"], "--min-side: input should be greater than or equal to 0, not '-1'"),
+    "no memory": (["--picture-memory", "0MB"], "--picture-memory: '0MB' is out of range"),
     "choice": (["--resize", "stretch"], "--resize: input should be 'squash', 'crop', 'pad', 'keep' or 'none'"),
     "number": (["--nodes", "two"], "--nodes: input should be a valid integer"),
-    "engine": (["--engine", "spark"], "--engine: input should be 'auto', 'threads' or 'processes'"),
+    "engine": (["--engine", "spark"], "--engine: input should be 'auto', 'threads', 'processes', 'dask' or 'ray'"),
     "transform": (["--transform", "no_module:f"], "--transform: module 'no_module' cannot be imported"),
     "double field": (["--columns", "row,row"], "--columns: two fields of a sample would be called 'row'"),
     "unknown option": (["--colour", "red"], "No such option '--colour'"),
@@ -116,6 +117,58 @@ def test_source_is_refused_in_one_line_when_there_is_none(
     assert not (tmp_path / "set").exists()
 
 
+def test_files_left_out_are_told_and_footers_read_once(
+    web: Web, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`plan`, `ingest` and `verify` name the files that are skipped; the flow takes the plan made before it."""
+    folder, reads = write_broken_files(tmp_path / "meta", address=web.address), []
+
+    def counted(files: Any, **given: Any) -> Any:  # noqa: ANN401 - as it is
+        reads.append(len(files))
+        return read_footers(files, **given)
+
+    monkeypatch.setattr(planning, "read_footers", counted)
+    printed = []
+    assert ended(["plan", str(folder), "--on-bad-file", "skip"]) == 0
+    printed.append(capsys.readouterr().out)
+    assert [10] == reads
+    assert ended(["ingest", str(folder), str(tmp_path / "set"), "--on-bad-file", "skip", "--engine", "threads"]) == 0
+    printed.append(capsys.readouterr().out)
+    assert [10, 10] == reads
+    assert ended(["verify", str(tmp_path / "set")]) == 0
+    printed.append(capsys.readouterr().out)
+    for text in printed:
+        assert re.search(r"^files left out +7 *$", text, re.MULTILINE)
+        assert "e-zero-bytes.parquet: the file is empty (0 bytes)" in text
+    assert re.search(r"unreadable-rows +20 ", printed[1])
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("a,b", ["a", "b"]),
+        (" a , b,,", ["a", "b"]),
+        ('"a,b", c," d "', ["a,b", "c", " d "]),
+        ('"say ""x"""', ['say "x"']),
+    ],
+    ids=["plain", "blanks", "quoted", "quotation marks"],
+)
+def test_column_names_are_parted_at_commas(text: str, names: list[str]) -> None:
+    """A name with a comma, or blanks around it, stands in quotation marks."""
+    assert {"columns": names} == _given({"columns": (text,), "nodes": None})
+
+
+def test_run_is_named_without_secrets_when_its_source_has_some(web: Web, tmp_path: Path) -> None:
+    """The login of an address, and the values in its query, are in no run's name, nor in what is printed."""
+    source = f"{web.address}/t.parquet?sig=SECRET".replace("http://", "http://me:SECRET@")
+    state: Any = ingest(source=source, destination=str(tmp_path / "set"), return_state=True)
+    assert state.is_failed()
+    with get_client(sync_client=True) as client:
+        name = client.read_flow_run(state.state_details.flow_run_id).name
+    assert name.startswith("ingest-http://***@127.0.0.1")
+    assert "SECRET" not in name + str(state.message)
+
+
 def test_verify_ends_with_one_when_a_chunk_is_damaged(
     table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -142,8 +195,6 @@ def test_every_option_has_help_and_is_a_parameter_of_the_flow() -> None:
     """Options, the flow's parameters and their descriptions are one list."""
     from prefect.utilities.callables import parameter_schema  # noqa: PLC0415
 
-    from flows.ingest import ingest  # noqa: PLC0415
-
     schema = parameter_schema(ingest)
     assert set(IngestOptions.model_fields) == set(schema.properties)
     described = {name: field.description for name, field in IngestOptions.model_fields.items()}
@@ -158,7 +209,7 @@ def test_help_names_every_option_when_asked() -> None:
     printed = CliRunner().invoke(commands, ["ingest", "--help"]).output
     for name, field in IngestOptions.model_fields.items():
         if name not in {"source", "destination"}:
-            assert f"--{name.replace('_', '-')}" in printed
+            assert f"{_typed(name)} " in printed
             assert " ".join((field.description or "").split()[:2]) in " ".join(printed.split())
 
 
@@ -235,3 +286,12 @@ def test_modules_of_the_folder_stand_in_for_nobody_elses(table: Path, tmp_path: 
     done = subprocess.run([*command, "--transform", "mine:rows"], check=False, timeout=240, **given)
     assert (0, "") == (done.returncode, done.stderr)
     assert list(range(7)) == [sample["row"] for sample in read_set(tmp_path / "set")]
+
+
+def test_destination_that_cannot_be_written_is_refused(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing was begun, so it is a misuse, and one line says what is in the way."""
+    (tmp_path / "set").symlink_to(tmp_path / "nowhere")
+    assert ended(["ingest", str(table), str(tmp_path / "set"), "--engine", "threads"]) == 2
+    assert "cannot be written in" in capsys.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,9 +21,10 @@ from evenshard.core.errors import (
     VerificationError,
 )
 from evenshard.core.layout import RECEIPTS
-from evenshard.verification import verify
+from evenshard.inspection import verify
 from flows import ingest as ingest_module
 from flows.ingest import ingest
+from tests.support.file_web import Asked, FileWeb, Reply, ranged
 from tests.support.pictures import jpeg
 from tests.support.sets import outcomes_of, published_bytes, read_set
 from tests.support.tables import (
@@ -190,6 +192,19 @@ def test_seven_files_are_named_before_any_request_when_they_are_broken(web: Web,
     assert (not web.asked, not (tmp_path / "set").exists()) == (True, True)
 
 
+def test_good_rows_are_stored_when_bad_files_are_skipped(web: Web, tmp_path: Path) -> None:
+    """C08, skipping: 6 + 20 rows are stored, 20 fail unasked, 7 files are recorded; on any engine the same bytes."""
+    folder = write_broken_files(tmp_path / "meta", address=web.address)
+    for engine in ENGINES:
+        result = run(folder, tmp_path / engine, on_bad_file="skip", rows_per_slice=10, engine=engine)
+        assert (46, 26, {"unreadable-rows": 20}) == (result["planned"], result["stored"], result["failed"])
+        assert list("bcdefgh") == [Path(path).name[0] for path in result["left_out"]]
+        assert adds_up(result)
+    assert (26, {2}) == (len(web.asked), set(web.asked.values()))
+    assert published_bytes(tmp_path / "threads") == published_bytes(tmp_path / "processes")
+    assert 7 == len(verify(LocalStore(tmp_path / "threads")).left_out)
+
+
 def test_run_fails_with_file_and_rows_when_a_page_is_damaged(web: Web, tmp_path: Path) -> None:
     """C08's eighth file: its second row group cannot be read; the run fails, names them, publishes nothing."""
     source = write_damaged_page(tmp_path / "i-bad-page.parquet", address=web.address)
@@ -198,6 +213,22 @@ def test_run_fails_with_file_and_rows_when_a_page_is_damaged(web: Web, tmp_path:
     assert [2, 3] == [index for index, _ in caught.value.problems]
     assert not (tmp_path / "set/index.json").exists()
     assert not (tmp_path / "set/manifest.json").exists()
+
+
+def test_table_is_read_from_an_address_when_workers_are_processes(tmp_path: Path) -> None:
+    """C15 through the whole flow: 25 rows in order, the login known to each worker, and to nobody who looks."""
+    data = write_table(tmp_path / "meta.parquet", plain_columns(25), row_group_size=5).read_bytes()
+
+    def guarded(whole: bytes, asked: Asked) -> Reply:
+        return ranged(whole, asked) if "authorization" in asked.fields else Reply(status=401)
+
+    with FileWeb(data, {"files": guarded}) as server:
+        address = f"{server.base}/files/meta.parquet".replace("http://", "http://me:SECRET@")
+        given = {"transform": "rows", "engine": "processes", "engine_workers": 2, "rows_per_slice": 5}
+        result = ingest(source=address, destination=str(tmp_path / "set"), **given)
+    assert (25, {}) == (result["stored"], result["left_out"])
+    assert list(range(25)) == [sample["row"] for sample in read_set(tmp_path / "set")]
+    assert all(b"SECRET" not in path.read_bytes() for path in (tmp_path / "set").rglob("*") if path.is_file())
 
 
 def damaged(folder: Path, damage: Callable[[Path], object]) -> None:
@@ -337,11 +368,13 @@ def test_destination_is_refused_when_it_holds_another_plan(web: Web, tmp_path: P
 
 
 def test_destination_is_refused_when_it_is_published(web: Web, tmp_path: Path) -> None:
-    """A published set is not written over."""
+    """A published set is not written over; the very same plan again finds all done, and asks for nothing."""
     source = write_table(tmp_path / "a.parquet", plain_columns(2, address=web.address))
-    run(source, tmp_path / "set")
+    first = run(source, tmp_path / "set")
+    web.asked.clear()
+    assert (first, 0) == (run(source, tmp_path / "set"), web.asked.total())
     with pytest.raises(DestinationError, match="already holds a published data set"):
-        run(source, tmp_path / "set")
+        run(source, tmp_path / "set", rows_per_slice=1)
 
 
 def test_slice_fails_when_its_file_changed_after_planning(
@@ -358,3 +391,36 @@ def test_slice_fails_when_its_file_changed_after_planning(
     monkeypatch.setattr(ingest_module, "run_slices", change_and_run)
     with pytest.raises(UnfinishedError, match=r"a\.parquet has changed since it was planned"):
         run(source, tmp_path / "set")
+
+
+def test_run_stops_early_when_most_first_rows_fail(web: Web, tmp_path: Path) -> None:
+    """With a limit, the first rows stop the run long before the table's end, naming reasons and hosts."""
+    web.answer = lambda _: Answer(status=404)
+    source = write_table(tmp_path / "a.parquet", plain_columns(6_000, address=web.address))
+    with pytest.raises(TooManyFailuresError, match=r"too many rows fail: .* http-status .*; most at 127\.0\.0\.1 \("):
+        run(source, tmp_path / "set", max_failure_rate=0.5, rows_per_slice=1000)
+    assert web.asked.total() < 4_000
+    assert not (tmp_path / "set/manifest.json").exists()
+
+
+def test_resolver_is_named_when_names_do_not_resolve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without name servers is told as that, early."""
+
+    def resolve_nothing(host: str, *rest: Any, **options: Any) -> Any:  # noqa: ANN401 - of the function replaced
+        if str(host).endswith(".example"):
+            raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+        return genuine(host, *rest, **options)
+
+    genuine = socket.getaddrinfo
+    monkeypatch.setattr(socket, "getaddrinfo", resolve_nothing)
+    links = [f"http://{row}.example/x.jpg" for row in range(300)]
+    source = write_table(tmp_path / "a.parquet", link_columns(links))
+    with pytest.raises(TooManyFailuresError, match=r"name-not-resolved .* look at this machine's name servers first"):
+        run(source, tmp_path / "set", max_failure_rate=0.5, attempts=1)
+
+
+def test_inside_address_is_refused_when_nobody_opened_it(web: Web, tmp_path: Path) -> None:
+    """A stranger's table that names this machine: each row is a refusal by name, and the server is not asked."""
+    source = write_table(tmp_path / "a.parquet", plain_columns(3, address=web.address))
+    result = run(source, tmp_path / "set", allow_hosts=[])
+    assert (3, {"address-refused": 3}, 0) == (result["planned"], result["failed"], web.asked.total())

@@ -154,6 +154,28 @@ def test_cut_pictures_fail_when_whole_ones_are_stored(web: Web, tmp_path: Path) 
     assert [reason for _, reason in bodies] == [row["reason"] for row in rows], [row["detail"] for row in rows]
 
 
+def test_pictures_are_left_out_by_size_and_shape_when_asked(web: Web, tmp_path: Path) -> None:
+    """Too small, too oblong, too few pixels: filtered, with their size, pixels unseen; too hungry: failed."""
+    cut = jpeg(60, 50, quality=100)
+    bodies: list[tuple[bytes, str, str | None, tuple[int, int]]] = [
+        (jpeg(90, 80), "stored", None, (90, 80)),
+        (jpeg(50, 49), "filtered", "too-small", (50, 49)),
+        (cut[:-900], "failed", "broken-picture", (60, 50)),
+        (jpeg(49, 50, quality=100)[:-900], "filtered", "too-small", (49, 50)),
+        (jpeg(50, 59), "filtered", "too-small", (50, 59)),
+        (saved(scene(181, 60), "PNG"), "filtered", "too-oblong", (181, 60)),
+        (saved(scene(60, 180), "PNG"), "stored", None, (60, 180)),
+        (saved(scene(900, 900), "WEBP"), "failed", "too-many-pixels", (900, 900)),
+        (turned(6, "JPEG"), "filtered", "too-small", (40, 80)),
+    ]
+    web.answers = {f"/{number}": Answer(body=body) for number, (body, *_) in enumerate(bodies)}
+    links = [f"{web.address}{path}" for path in web.answers]
+    rows = run(tmp_path, links, min_side=50, max_aspect=3, min_area=2_951, picture_memory="9MB")
+    assert [(status, reason) for _, status, reason, _ in bodies] == [(row["status"], row["reason"]) for row in rows]
+    assert [size for *_, size in bodies] == [(row["original_width"], row["original_height"]) for row in rows]
+    assert ["JPEG"] * 5 + ["PNG"] * 2 + ["WEBP", "JPEG"] == [row["original_format"] for row in rows]
+
+
 TURNS = {
     "normal": (1, "JPEG", (80, 40), "left"),
     "half": (3, "JPEG", (80, 40), "right"),

@@ -7,18 +7,23 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
+import psutil
+import pytest
+
 from evenshard.adapters.local_store import LocalStore
-from evenshard.verification import verify
+from evenshard.inspection import verify
 from tests.support.pictures import jpeg
+from tests.support.processes import command_of
 from tests.support.programs import ROOT, environment
 from tests.support.sets import outcomes_of, read_set
 from tests.support.tables import link_columns, write_table
 from tests.support.web import Answer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests.support.web import Web
@@ -53,8 +58,18 @@ def test_demo_ends_well_with_a_prefect_of_its_own(tmp_path: Path) -> None:
     assert "is in use" in again.stderr
 
 
-def test_run_goes_on_where_it_was_when_stopped_by_ctrl_c(web: Web, tmp_path: Path) -> None:
-    """Ctrl-C to the whole group: exit code 130, one line, nothing published; the next run does the rest only."""
+@pytest.mark.parametrize(
+    ("stop", "code", "word"),
+    [
+        (lambda pid: os.killpg(pid, signal.SIGINT), 130, "stopped"),
+        (lambda pid: os.kill(pid, signal.SIGTERM), 143, "terminated"),
+    ],
+    ids=["Ctrl-C", "SIGTERM"],
+)
+def test_run_goes_on_where_it_was_when_stopped(
+    web: Web, tmp_path: Path, stop: Callable[[int], None], code: int, word: str
+) -> None:
+    """Ctrl-C to the whole group, or SIGTERM: one line, nothing published; the next run does the rest only."""
     held = threading.Event()
     picture = jpeg(40, 30)
 
@@ -76,9 +91,9 @@ def test_run_goes_on_where_it_was_when_stopped_by_ctrl_c(web: Web, tmp_path: Pat
             if " of 40 rows" in line:
                 while len(list(receipts.glob("*.json"))) < 5 and process.poll() is None:
                     held.wait(0.1)
-                os.killpg(process.pid, signal.SIGINT)
-    assert process.returncode == 130
-    assert told[-1] == "evenshard: stopped; a run goes on where it was when the same command is run again\n"
+                stop(process.pid)
+    assert process.returncode == code
+    assert told[-1] == f"evenshard: {word}; a run goes on where it was when the same command is run again\n"
     held.set()
     assert sorted(path.stem for path in receipts.iterdir()) == [f"s{index:06d}" for index in range(5)]
     assert not (tmp_path / "set/index.json").exists()
@@ -88,3 +103,25 @@ def test_run_goes_on_where_it_was_when_stopped_by_ctrl_c(web: Web, tmp_path: Pat
     assert (0, "") == (done.returncode, done.stderr)
     assert {f"/{row}" for row in range(20, 40)} == set(web.asked)
     assert [f"Bild Nº {row} 図" for row in range(40)] == [sample["caption"] for sample in read_set(tmp_path / "set")]
+
+
+def test_run_ends_at_once_when_its_server_is_killed(web: Web, tmp_path: Path) -> None:
+    """Somebody kills the Prefect server that the run started: one line, exit code 1, nobody waits for minutes."""
+    web.answer = lambda _: Answer(body=jpeg(40, 30), seconds=0.2)
+    source = write_table(tmp_path / "t.parquet", link_columns([f"{web.address}/{row}" for row in range(4_000)]))
+    command = [sys.executable, "-m", "flows.cli", "ingest", str(source), str(tmp_path / "set"), "--per-host", "8"]
+    own = {name: value for name, value in environment().items() if name != "PREFECT_API_URL"}
+    given: dict[str, Any] = {"cwd": ROOT, "env": {**own, "PREFECT_HOME": str(tmp_path / "home")}, "text": True}
+    killed, told = 0.0, []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **given) as process:
+        for line in lines_of(process):
+            told.append(line)
+            if " of 4000 rows" in line and not killed:
+                children = psutil.Process(process.pid).children()
+                (server,) = [child for child in children if "prefect.server" in command_of(child)]
+                killed = time.monotonic()
+                server.kill()
+    assert process.returncode == 1
+    assert told[-1].startswith("evenshard: Prefect's server of this run was ended; a run goes on where it was")
+    assert time.monotonic() - killed < 60
+    assert not (tmp_path / "set/manifest.json").exists()

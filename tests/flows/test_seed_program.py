@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from evenshard.adapters.local_store import LocalStore
-from evenshard.verification import verify
+from evenshard.inspection import verify
 from tests.support.programs import ROOT, environment
 from tests.support.sets import read_set
 from tests.support.tables import write_table

@@ -1,6 +1,7 @@
 """Read a published set with litdata's own StreamingDataset; run by a Python that has litdata and torch.
 
-Prints one JSON line a sample: bytes as their SHA-256, the rest as it is.
+Prints one JSON line a sample: bytes as their SHA-256, the rest as it is. With `--wait` it stops at the first sample
+until a line comes in.
 """
 
 import hashlib
@@ -23,12 +24,18 @@ def plain(value: Any) -> Any:
 def main() -> None:
     """Print all samples in order, by iteration, then the last one by its number."""
     dataset = StreamingDataset(sys.argv[1], shuffle=False)
-    samples = [*dataset, dataset[len(dataset) - 1]]
-    for sample in samples:
-        if isinstance(sample, dict):
-            print(json.dumps({name: plain(value) for name, value in sample.items()}))
-        else:
-            print(json.dumps([plain(value) for value in sample]))
+    for number, sample in enumerate(dataset):
+        show(sample)
+        if number == 0 and "--wait" in sys.argv:
+            sys.stdin.readline()
+    show(dataset[len(dataset) - 1])
+
+
+def show(sample: Any) -> None:
+    """Print one sample."""
+    values = sample if isinstance(sample, dict) else dict(enumerate(sample))
+    shown = {name: plain(value) for name, value in values.items()}
+    print(json.dumps(shown if isinstance(sample, dict) else [*shown.values()]), flush=True)
 
 
 if __name__ == "__main__":

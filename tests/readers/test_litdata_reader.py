@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,13 +17,14 @@ from evenshard.adapters.local_store import LocalStore
 from evenshard.clients import Clients
 from evenshard.core.recipe import ImageOptions
 from evenshard.core.world import World
-from evenshard.destination import claim
 from evenshard.planning import Request, make_plan
 from evenshard.publish import publish
 from evenshard.slices import RunSettings, make_job
 from evenshard.worker import SliceWorker
 from tests.support.pictures import jpeg
-from tests.support.sets import read_set
+from tests.support.programs import ROOT
+from tests.support.rows_set import append_rows
+from tests.support.sets import publish_table, read_set
 from tests.support.tables import link_columns, plain_columns, write_table
 from tests.support.web import Answer, Web
 
@@ -39,18 +41,6 @@ def read(python: str, folder: Path) -> tuple[list[Any], Any]:
     assert done.returncode == 0, done.stderr
     *samples, last = [json.loads(line) for line in done.stdout.splitlines()]
     return samples, last
-
-
-def publish_table(source: Path, destination: Path, request: Request) -> None:
-    """Do all slices of a table in this thread, and publish."""
-    plan, store = make_plan(str(source), request), LocalStore(destination)
-    claim(store, plan)
-    settings, fingerprint = RunSettings(destination=str(destination)), plan.fingerprint
-    with Clients() as clients:
-        worker = SliceWorker(clients)
-        for index in range(plan.num_slices):
-            worker.run(make_job(plan, index, settings, fingerprint=fingerprint), lambda _: None)
-    publish(plan, store)
 
 
 @pytest.fixture
@@ -130,3 +120,34 @@ def test_reader_gives_lists_and_pictures_back_when_a_callable_yields_them(tmp_pa
     samples, _ = read(litdata_python, tmp_path / "set")
     digests = [hashlib.sha256(bytes((row, 2, 3)) * 12).hexdigest() for row in range(5)]
     assert [[row, [4, 3, "RGB", digest], f"é{row}"] for row, digest in enumerate(digests)] == samples
+
+
+def test_reader_goes_on_with_its_generation_when_the_next_is_published(tmp_path: Path, litdata_python: str) -> None:
+    """A reader that stands at its first sample gets all others of its generation; one that opens later, the new."""
+    write_table(tmp_path / "t/a.parquet", plain_columns(12))
+    append_rows(tmp_path / "t", tmp_path / "set")
+    command = [litdata_python, str(SCRIPT), str(tmp_path / "set"), "--wait"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as reader:
+        assert reader.stdout is not None
+        first = reader.stdout.readline()
+        write_table(tmp_path / "t/b.parquet", plain_columns(5, start=12))
+        assert append_rows(tmp_path / "t", tmp_path / "set").generation == 2
+        others, _ = reader.communicate("\n", timeout=240)
+    rows = [json.loads(line)["row"] for line in [first, *others.splitlines()]]
+    assert ([*range(12), 11], 0) == (rows, reader.returncode)
+    assert list(range(17)) == [sample["row"] for sample in read(litdata_python, tmp_path / "set")[0]]
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_torch_takes_the_chunk_reader_as_a_dataset(tmp_path: Path, litdata_python: str, method: str) -> None:
+    """`ChunkReader` is a map-style dataset as it stands: two workers of a DataLoader read every row once."""
+    source = write_table(tmp_path / "t.parquet", plain_columns(50))
+    publish_table(source, tmp_path / "set", Request(transform="rows", rows_per_slice=7))
+    command = [litdata_python, str(SCRIPT.with_name("read_torch.py")), str(tmp_path / "set"), method]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    assert done.returncode == 0, done.stderr
+    batches = [json.loads(line) for line in done.stdout.splitlines()]
+    assert list(range(50)) == sorted(row for batch in batches for row in batch)
+    assert list(range(4)) != batches[0]

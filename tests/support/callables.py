@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, ClassVar
@@ -96,3 +97,16 @@ class Unmakeable:
     def __call__(self, _frame: pl.DataFrame) -> Iterator[dict[str, int]]:
         """Never come here."""
         yield {}
+
+
+class WaitsFor:
+    """Waits for an event after its first row."""
+
+    fields: ClassVar = {"row": "int"}
+    event = threading.Event()
+
+    def __call__(self, frame: pl.DataFrame) -> Iterator[dict[str, int]]:
+        """Yield each row."""
+        for row in frame["row"]:
+            yield {"row": row}
+            self.event.wait(30)

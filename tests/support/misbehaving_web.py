@@ -9,17 +9,23 @@ import socket
 import ssl
 import struct
 import threading
+import time
 import zlib
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
+from urllib.parse import unquote
+
+from tests.support.pictures import jpeg
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-PICTURE: Final = b"\xff\xd8" + bytes(range(256)) * 10 + b"\xff\xd9"
-"""What a good answer holds; not really a picture, since nothing here looks inside."""
+PICTURE: Final = jpeg()
+"""What a good answer holds."""
+
+PAGE: Final = b"<!doctype html><title>Please agree</title><p>We value your privacy.</p>"
 
 LARGE_BYTES: Final = 1_000_000
 DRIP_SECONDS: Final = 0.05
@@ -149,6 +155,15 @@ async def _busy_twice(exchange: Exchange) -> None:
     await exchange.send(answer(503) if exchange.hit <= 2 else answer(body=PICTURE))
 
 
+async def _limited_until_soon(exchange: Exchange) -> None:
+    soon = email.utils.formatdate(time.time() + 2.5, usegmt=True)
+    await exchange.send(answer(429, retry_after=soon) if exchange.hit == 1 else answer(body=PICTURE))
+
+
+async def _limited_twice(exchange: Exchange) -> None:
+    await exchange.send(answer(429, retry_after="1") if exchange.hit <= 2 else answer(body=PICTURE))
+
+
 def _limited_once(*, retry_after: str) -> Callable[[Exchange], Awaitable[None]]:
     async def limit(exchange: Exchange) -> None:
         await exchange.send(answer(429, retry_after=retry_after) if exchange.hit == 1 else answer(body=PICTURE))
@@ -167,6 +182,20 @@ async def _kept(exchange: Exchange) -> None:
 
 async def _large(exchange: Exchange) -> None:
     await exchange.send(answer(body=bytes(LARGE_BYTES)))
+
+
+async def _to(exchange: Exchange) -> None:
+    await exchange.send(redirect(unquote(exchange.target.partition("?")[2])))
+
+
+async def _after_a_moment(exchange: Exchange) -> None:
+    await asyncio.sleep(0.002)  # long enough for others to come meanwhile
+    await exchange.send(answer(body=PICTURE))
+
+
+async def _slowly(exchange: Exchange) -> None:
+    await asyncio.sleep(DRIP_SECONDS)
+    await exchange.send(answer(body=PICTURE))
 
 
 async def _echo(exchange: Exchange) -> None:
@@ -197,6 +226,10 @@ FIXED: Final[dict[str, bytes]] = {
     "gzip-empty": answer(body=gzip.compress(b""), content_encoding="gzip"),
     "bomb": answer(body=packed(bytes(16 << 20), 31), content_encoding="gzip"),
     "brotli": answer(body=PICTURE, content_encoding="br"),
+    "noai": answer(body=PICTURE, x_robots_tag="noai"),
+    "noindex-later": answer(body=PICTURE, x_robots_tag="otherbot: all\r\nX-Robots-Tag: nofollow, noindex"),
+    "noai-for-others": answer(body=PICTURE, x_robots_tag="otherbot: noai"),
+    "noai-404": answer(404, x_robots_tag="noai"),
     "zero": answer(),
     "zero-chunked": chunked(),
     "204": answer(204, content_length=""),
@@ -235,6 +268,13 @@ FIXED: Final[dict[str, bytes]] = {
     "loop-a": redirect("/loop-b"),
     "loop-b": redirect("/loop-a"),
     "to-404": redirect("/404"),
+    "to-page": redirect("/page"),
+    "page": answer(body=PAGE),
+    "json": answer(body=b'{"error": "not found"}', content_type="image/png"),
+    "svg": answer(body=b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>'),
+    "gif-header": answer(body=b"GIF89a", content_type="image/gif"),
+    "jpeg-as-text": answer(body=PICTURE, content_type="text/plain"),
+    "jpeg-tail": answer(body=PICTURE + b"\0tail" * 800),
     "to-short": redirect("/short"),
     "to-nowhere": answer(302),
     "to-blank": redirect(" "),
@@ -259,6 +299,8 @@ BEHAVIOURS: Final[dict[str, Callable[[Exchange], Awaitable[None]]]] = {
     "reset-in-body": _reset_in_body,
     "reset-at-once": _reset_at_once,
     "503-twice": _busy_twice,
+    "429-twice": _limited_twice,
+    "429-until": _limited_until_soon,
     "429-seconds": _limited_once(retry_after="2"),
     "429-nonsense": _limited_once(retry_after="soon"),
     "429-date": _limited_once(retry_after=_SOON),
@@ -266,6 +308,9 @@ BEHAVIOURS: Final[dict[str, Callable[[Exchange], Awaitable[None]]]] = {
     "kept": _kept,
     "large": _large,
     "echo": _echo,
+    "to": _to,
+    "after-a-moment": _after_a_moment,
+    "slowly": _slowly,
 }
 """Answers that depend on time, or on what was asked."""
 
@@ -276,18 +321,22 @@ class MisbehavingWeb:
 
     Args:
         context: TLS settings, or None for plain HTTP.
+        host: loopback address that it listens at.
         hits: how often each target was asked for.
         seen: targets with their header fields, names in lower case, in order.
         num_sent_bytes: what went out for each target.
+        mutated: answers beside the fixed ones, by target.
         num_connections: that were made.
         num_open, peak_open: requests that are being answered now, and at most.
     """
 
     context: ssl.SSLContext | None = None
+    host: str = "127.0.0.1"
     port: int = 0
     hits: Counter[str] = field(default_factory=Counter)
     seen: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     num_sent_bytes: Counter[str] = field(default_factory=Counter)
+    mutated: dict[str, bytes] = field(default_factory=dict)
     num_connections: int = 0
     num_open: int = 0
     peak_open: int = 0
@@ -311,10 +360,10 @@ class MisbehavingWeb:
     @property
     def base(self) -> str:
         """Give the address, without a slash at the end."""
-        return f"{'https' if self.context else 'http'}://127.0.0.1:{self.port}"
+        return f"{'https' if self.context else 'http'}://{self.host}:{self.port}"
 
     async def _serve(self, ready: threading.Event) -> None:
-        server = await asyncio.start_server(self._talk, "127.0.0.1", 0, ssl=self.context)
+        server = await asyncio.start_server(self._talk, self.host, 0, ssl=self.context)
         self.port = server.sockets[0].getsockname()[1]
         ready.set()
         await self._stop.wait()
@@ -354,7 +403,9 @@ class MisbehavingWeb:
         self.num_open += 1
         self.peak_open = max(self.peak_open, self.num_open)
         try:
-            if name in BEHAVIOURS:
+            if exchange.target in self.mutated:
+                await exchange.send(self.mutated[exchange.target])
+            elif name in BEHAVIOURS:
                 await BEHAVIOURS[name](exchange)
             else:
                 await exchange.send(FIXED[name].replace(b"{base}", self.base.encode()))

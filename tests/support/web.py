@@ -69,8 +69,8 @@ class Web:
 
             def do_GET(self) -> None:
                 path = self.path.partition("?")[0]
+                web.asked[self.path] += 1  # before an answer that a test may hold back
                 answer = web.answers.get(path) or web.answer(path)
-                web.asked[self.path] += 1
                 time.sleep(answer.seconds)
                 busy = web.asked[self.path] <= answer.busy
                 body = b"busy" if busy else answer.body
