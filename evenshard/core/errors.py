@@ -214,7 +214,7 @@ class PassError(EvenshardError, RuntimeError):
 
     def __str__(self) -> str:
         """Say what it said, and what to try."""
-        return f"a pass failed: {self.problem}; its command is {self.command}"
+        return f"a pass failed: {shown(self.problem)}; its command is {shown(self.command)}"
 
 
 class UnfinishedError(EvenshardError, RuntimeError):

@@ -22,6 +22,7 @@ ARGUMENTS = {
     errors.WorkerDiedError: (3, "broke"),
     errors.LotError: ({3: "broke", 4: "died"}, True),
     errors.VerificationError: (["slice 1: chunk x is missing"],),
+    errors.PassError: ("python -m evenshard.load\narchives a.tar", "it\nended with 1"),
     errors.UnfinishedError: ([(1, "died")],),
     errors.DamagedChunkError: ("chunk\n.bin", 3, "its fields do not fill it"),
     errors.DamagedArchiveError: (Reason.BROKEN_ARCHIVE, "it is cut"),
