@@ -86,7 +86,7 @@ def do_all(plan: Plan, folder: Path, **settings: Any) -> None:  # noqa: ANN401 -
 @pytest.mark.parametrize("way", ["files", "norange", "packed", "cut-once", "signed"])
 def test_all_rows_come_when_a_server_has_its_ways(web: FileWeb, tmp_path: Path, way: str) -> None:
     """The public case C15: 25 rows, without HEAD, without ranges, packed, broken once, by a signed redirect."""
-    address = f"{web.base}/{way}/meta.parquet"
+    address = f"{web.address}/{way}/meta.parquet"
     plan = make_plan(address, ROWS)
     do_all(plan, tmp_path / "set")
     assert list(range(25)) == [sample["row"] for sample in read_set(tmp_path / "set")]
@@ -105,16 +105,16 @@ def test_address_is_named_in_full_when_it_gives_no_file(
     web: FileWeb, way: str, told: str, on_bad_file: OnBadFile
 ) -> None:
     """The public case C15: always broken, or absent; an error with the address, and no reason to skip the file."""
-    address = f"{web.base}/{way}/C15/meta.parquet"
+    address = f"{web.address}/{way}/C15/meta.parquet"
     with pytest.raises(BadSourcesError, match=told) as caught:
-        make_plan([f"{web.base}/files/a.parquet", address], Request(on_bad_file=on_bad_file))
+        make_plan([f"{web.address}/files/a.parquet", address], Request(on_bad_file=on_bad_file))
     assert [address] == [path for path, _ in caught.value.problems]
 
 
 def test_file_is_left_out_when_what_it_holds_is_bad(web: FileWeb) -> None:
     """A web page at an address is a bad file like any other."""
     web.ways["page"] = lambda _, __: Reply(body=b"<!doctype html><title>Hello</title>")
-    addresses = [f"{web.base}/{way}/a.parquet" for way in ("page", "files")]
+    addresses = [f"{web.address}/{way}/a.parquet" for way in ("page", "files")]
     plan = make_plan(addresses, Request(on_bad_file=OnBadFile.SKIP))
     assert [(addresses[0], "not a Parquet file but a web page")] == [(each.path, each.reason) for each in plan.left_out]
     assert [addresses[1]] == [source.path for source in plan.sources]
@@ -126,7 +126,7 @@ def test_footer_comes_by_few_requests_when_it_is_long(web: FileWeb, tmp_path: Pa
     web.data = write_table(tmp_path / "wide.parquet", {**columns, "url": ["x"]}).read_bytes()
     metadata = pq.read_metadata(tmp_path / "wide.parquet")
     assert metadata.serialized_size > 200_000
-    make_plan(f"{web.base}/files/wide.parquet", Request())
+    make_plan(f"{web.address}/files/wide.parquet", Request())
     assert 3 == len(web.asked)
 
 
@@ -144,7 +144,7 @@ def test_only_wanted_bytes_are_fetched_when_a_slice_is_read(web: FileWeb, tmp_pa
     pq.write_table(table, path, row_group_size=rows, use_dictionary=False)
     web.data, metadata = path.read_bytes(), pq.read_metadata(path)
     request = Request(transform="rows", columns=("url", "row"), rows_per_slice=10_000)
-    plan = make_plan(f"{web.base}/files/large.parquet", request)
+    plan = make_plan(f"{web.address}/files/large.parquet", request)
     source_access._STAND_INS.close()
     web.num_sent_bytes.clear()
     web.asked.clear()
@@ -160,7 +160,7 @@ def test_only_wanted_bytes_are_fetched_when_a_slice_is_read(web: FileWeb, tmp_pa
 
 def test_slice_is_refused_when_its_file_changed_after_planning(web: FileWeb, tmp_path: Path) -> None:
     """Another tag: nothing is read, and it is said what helps, since the same command would not."""
-    plan = make_plan(f"{web.base}/files/meta.parquet", ROWS)
+    plan = make_plan(f"{web.address}/files/meta.parquet", ROWS)
     source_access._STAND_INS.close()
     web.ways["files"] = partial(ranged, etag='"v2"')
     told = r"slice 0: http://.*/files/meta\.parquet has changed since it was planned; put it back .* or begin anew"
@@ -171,7 +171,7 @@ def test_slice_is_refused_when_its_file_changed_after_planning(web: FileWeb, tmp
 
 def test_slice_may_be_tried_again_when_its_server_is_down(web: FileWeb, tmp_path: Path) -> None:
     """A server that is busy beyond all attempts fails the slice by the file's name; another try makes sense."""
-    plan = make_plan(f"{web.base}/files/meta.parquet", ROWS)
+    plan = make_plan(f"{web.address}/files/meta.parquet", ROWS)
     source_access._STAND_INS.close()
     web.ways["files"] = lambda _, __: Reply(status=503)
     with pytest.raises(SliceError, match=r"slice 0: http://.*/files/meta\.parquet cannot be read: HTTP 503") as caught:
@@ -187,7 +187,7 @@ def test_login_is_used_and_stands_nowhere(web: FileWeb, tmp_path: Path) -> None:
         return ranged(data, asked) if asked.fields.get("authorization") == login else Reply(status=401)
 
     web.ways["guarded"] = guarded
-    address = f"{web.base}/guarded/meta.parquet".replace("http://", "http://me:SECRET@")
+    address = f"{web.address}/guarded/meta.parquet".replace("http://", "http://me:SECRET@")
     plan = make_plan(address, ROWS)
     source_access._STAND_INS.close()
     do_all(plan, tmp_path / "set", logins=logins_of(address))
@@ -202,6 +202,6 @@ def test_login_is_used_and_stands_nowhere(web: FileWeb, tmp_path: Path) -> None:
 
 def test_address_is_refused_when_it_is_named_twice(web: FileWeb) -> None:
     """The same file in two spellings would be counted twice."""
-    address = f"{web.base}/files/a.parquet?sig=SECRET"
+    address = f"{web.address}/files/a.parquet?sig=SECRET"
     with pytest.raises(OptionError, match=r"a\.parquet\?sig=\.\.\. is the same file as"):
         make_plan([address, address.replace("/files/", "/x/../files/")], Request())

@@ -118,7 +118,7 @@ def web() -> Iterator[FileWeb]:
 
 def file_at(web: FileWeb, way: str, **given: Any) -> HttpFile:  # noqa: ANN401 - of HttpFile
     """Give the file in one way; no wait takes time."""
-    return HttpFile(f"{web.base}/{way}/x.parquet", **{"sleep": lambda _: None, **given})
+    return HttpFile(f"{web.address}/{way}/x.parquet", **{"sleep": lambda _: None, **given})
 
 
 def bytes_of(stand_in: StandIn, start: int, stop: int) -> bytes:
@@ -292,7 +292,7 @@ def test_file_is_refused_when_it_changed_after_planning(web: FileWeb, change: st
 
 def test_login_is_sent_to_its_own_host_only(web: FileWeb) -> None:
     """The address's host gets it; another that it redirects to does not."""
-    other = web.base.replace("127.0.0.1", "localhost")
+    other = web.address.replace("127.0.0.1", "localhost")
     web.ways["away"] = lambda _, __: Reply(status=302, fields={"Location": f"{other}/ranged/x"})
     for way in ("redirect", "away"):
         web.asked.clear()

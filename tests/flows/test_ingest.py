@@ -223,7 +223,7 @@ def test_table_is_read_from_an_address_when_workers_are_processes(tmp_path: Path
         return ranged(whole, asked) if "authorization" in asked.fields else Reply(status=401)
 
     with FileWeb(data, {"files": guarded}) as server:
-        address = f"{server.base}/files/meta.parquet".replace("http://", "http://me:SECRET@")
+        address = f"{server.address}/files/meta.parquet".replace("http://", "http://me:SECRET@")
         given = {"transform": "rows", "engine": "processes", "engine_workers": 2, "rows_per_slice": 5}
         result = ingest(source=address, destination=str(tmp_path / "set"), **given)
     assert (25, {}) == (result["stored"], result["left_out"])

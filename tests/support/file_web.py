@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gzip
-import threading
 from collections import Counter
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
+
+from tests.support.serving import QuietHandler, Serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +69,7 @@ def packed(data: bytes, _: Asked) -> Reply:
     return Reply(body=gzip.compress(data, mtime=0), fields={"ETag": 'W/"v1"', "Content-Encoding": "gzip"})
 
 
-class FileWeb:
+class FileWeb(Serving):
     """Serves `data`: at `/<way>/...` in the way of that name.
 
     Args:
@@ -81,31 +81,17 @@ class FileWeb:
         self.data, self.ways = data, ways
         self.asked: list[Asked] = []
         self.num_sent_bytes: Counter[str] = Counter()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-        self.base = f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(self._handler())
 
     def times(self, way: str) -> int:
         """Count the requests for a way."""
         return sum(asked.target.split("/")[1] == way for asked in self.asked)
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
+    def _handler(self) -> type[QuietHandler]:
         web = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
+        class Handler(QuietHandler):
+            def do_GET(self) -> None:  # noqa: N802 - http.server calls it so
                 fields = {name.lower(): value for name, value in self.headers.items()}
                 asked = Asked(method=self.command, target=self.path, fields=fields)
                 web.asked.append(asked)
@@ -120,19 +106,10 @@ class FileWeb:
                 web.num_sent_bytes[self.path] += len(sent)
                 self.close_connection = self.close_connection or reply.cut is not None
 
-            def do_HEAD(self) -> None:
+            def do_HEAD(self) -> None:  # noqa: N802 - http.server calls it so
                 web.asked.append(Asked(method=self.command, target=self.path, fields={}))
                 self.send_response(405)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
-
-            def handle(self) -> None:
-                try:
-                    super().handle()
-                except ConnectionError:
-                    self.close_connection = True
-
-            def log_message(self, *_: object) -> None:
-                """Say nothing."""
 
         return Handler

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
+
+from tests.support.serving import QuietHandler, Serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,12 +32,7 @@ class Answer:
     kind: str | None = "image/jpeg"
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 256  # its own five are fewer than a client's connections at once, and the rest are dropped
-
-
-class Web:
+class Web(Serving):
     """Serves `answers` by path without its query; counts what is asked.
 
     Args:
@@ -48,26 +43,13 @@ class Web:
         self.answers: dict[str, Answer] = {}
         self.asked: Counter[str] = Counter()
         self.answer = answer or (lambda _: Answer(body=b"no such thing", status=404))
-        self._server = _Server(("127.0.0.1", 0), self._handler())
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-        self.address = f"http://127.0.0.1:{self._server.server_address[1]}"
+        super().__init__(self._handler())
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
+    def _handler(self) -> type[QuietHandler]:
         web = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
+        class Handler(QuietHandler):
+            def do_GET(self) -> None:  # noqa: N802 - http.server calls it so
                 path = self.path.partition("?")[0]
                 web.asked[self.path] += 1  # before an answer that a test may hold back
                 answer = web.answers.get(path) or web.answer(path)
@@ -80,14 +62,5 @@ class Web:
                     self.send_header("Content-Type", answer.kind)
                 self.end_headers()
                 self.wfile.write(body)
-
-            def handle(self) -> None:
-                try:
-                    super().handle()
-                except ConnectionError:
-                    self.close_connection = True
-
-            def log_message(self, *_: object) -> None:
-                """Say nothing."""
 
         return Handler
