@@ -10,7 +10,7 @@ from evenshard.chunk_reader import ChunkReader
 from evenshard.core.errors import UsageError
 from evenshard.core.recipe import Container
 from evenshard.core.run_epoch import ReadRun, RunEpoch
-from evenshard.core.texts import TEXT_SCHEMA
+from evenshard.core.text_schema import TEXT_SCHEMA
 from evenshard.epochs import EpochIterator, EpochLoader
 from evenshard.read_ahead import ReadAhead
 

@@ -14,7 +14,8 @@ from evenshard.core.plan import LeftOut, Plan, Source
 from evenshard.core.recipe import TEXTS, OnBadFile, Recipe
 from evenshard.core.source_address import scheme_of, shown
 from evenshard.core.tar import BLOCK_BYTES
-from evenshard.core.texts import TEXT_SCHEMA, Archive, Member
+from evenshard.core.text_schema import TEXT_SCHEMA
+from evenshard.core.texts import Archive, Member
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

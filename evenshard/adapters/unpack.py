@@ -6,9 +6,10 @@ Nothing is held but a piece before and a piece behind the decoder, whatever it u
 from __future__ import annotations
 
 import zlib
-from lzma import FORMAT_XZ, LZMADecompressor, LZMAError
+from lzma import LZMAError
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
+from evenshard.adapters.xz import PIECE_BYTES, xz_decoder
 from evenshard.core.errors import DamagedArchiveError
 from evenshard.core.outcome import Reason
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import IO
 
-PIECE_BYTES: Final = 2**16
+    from evenshard.adapters.xz import XzDecoder
+
 XZ_MEMORY_BYTES: Final = 2**27
 """For the dictionary of one stream, which its header asks for: `xz -9` takes 65 MiB, a forged header up to 4 GiB."""
 _XZ: Final = b"\xfd7zXZ\0"
@@ -58,7 +60,7 @@ def _unpack_xz(file: Rewindable) -> Iterator[bytes]:
     """Go through any number of streams; what stands behind the last one is damage."""
     data = file.read(PIECE_BYTES)
     while data:
-        decoder = LZMADecompressor(FORMAT_XZ, memlimit=XZ_MEMORY_BYTES)
+        decoder = xz_decoder(XZ_MEMORY_BYTES)
         while not decoder.eof:
             if decoder.needs_input and not data:
                 data = file.read(PIECE_BYTES)
@@ -69,7 +71,7 @@ def _unpack_xz(file: Rewindable) -> Iterator[bytes]:
         data = _without_padding(decoder.unused_data, file)
 
 
-def _decode(decoder: LZMADecompressor, data: bytes) -> bytes:
+def _decode(decoder: XzDecoder, data: bytes) -> bytes:
     try:
         return decoder.decompress(data, PIECE_BYTES)
     except LZMAError as error:

@@ -5,21 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from evenshard.core.names import shown
 from evenshard.core.outcome import FILTERS, Reason
-from evenshard.core.recipe import Container, Field, Kind, SampleSchema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-
-TEXT_SCHEMA: Final = SampleSchema(
-    container=Container.DICT,
-    fields=tuple(Field(name=name, kind=Kind.STR) for name in ("text", "archive", "member", "document")),
-)
-"""Samples of a set of texts."""
 
 
 class Document(NamedTuple):
