@@ -1,6 +1,6 @@
 """Documents per second, CPU per document and memory of the loader, against its peer and against bare liblzma.
 
-Usage: python -m tests.benchmarks.loader [--out FILE] [--repeats 5] [--workers 2]
+Usage: python -m tests.benchmarks.loader [--out FILE] [--repeats 5] [--workers 2] [--corpus FOLDER]
 
 Archives are made of the paragraphs of Python's own modules, in the shape of OpenWebText's: some 389 documents of 5 kB
 in each packed member. They take turns, each in a process of its own: ours, the peer (`queue_loader`), and the
@@ -237,6 +237,7 @@ def main() -> None:
     parser.add_argument("--archives", type=int, default=4)
     parser.add_argument("--members", type=int, default=32)
     parser.add_argument("--documents", type=int, default=389)
+    parser.add_argument("--corpus", type=Path, help="take the tars of this folder instead")
     parser.add_argument("--cell", help=argparse.SUPPRESS)
     parser.add_argument("--watch", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("paths", nargs="*", help=argparse.SUPPRESS)
@@ -247,12 +248,17 @@ def main() -> None:
         return
     load = os.getloadavg()
     with tempfile.TemporaryDirectory() as folder:
-        paths = make(Path(folder), archives=options.archives, members=options.members, count=options.documents)
-        total = options.archives * options.members * options.documents
+        if options.corpus:
+            paths = sorted(map(str, options.corpus.glob("*.tar")))
+            total = int(_in_own_process("queues", paths, workers=options.workers)["count"])
+        else:
+            paths = make(Path(folder), archives=options.archives, members=options.members, count=options.documents)
+            total = options.archives * options.members * options.documents
         packed_bytes = sum(Path(path).stat().st_size for path in paths)
         figures = {
+            "corpus": options.corpus.name if options.corpus else "made of Python's own modules",
             "distinct documents": total,
-            "members": options.archives * options.members,
+            "archives": len(paths),
             "packed MB": round(packed_bytes / 1e6, 1),
             "text and headers MB": round(unpack(paths) / 1e6, 1),
             "workers": options.workers,
